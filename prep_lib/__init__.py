@@ -1,0 +1,55 @@
+"""Prep Workbench: raw text in, exactly what a language-model trainer reads out, every decision visible.
+
+The public names are loaded when they are first used (PEP 562), so that importing the library costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+#: Where each public name lives.
+_HOMES = {
+    "AutoTokenizer": "tokens.tokenizer",
+    "BadInput": "errors",
+    "BadParameter": "errors",
+    "BadRecord": "errors",
+    "BadShard": "errors",
+    "Conversation": "record",
+    "Cut": "record",
+    "DEFAULT_REPLACEMENTS": "text.normalize",
+    "Document": "record",
+    "Drop": "record",
+    "IOHandler": "shards.h5",
+    "Ledger": "ledger",
+    "Message": "record",
+    "Plan": "tokens.pack",
+    "PrepError": "errors",
+    "Processor": "chat.process",
+    "ProcessorFactory": "chat.process",
+    "PromptStrategy": "chat.strategy",
+    "Repeat": "record",
+    "SequencePacker": "tokens.pack",
+    "StrategyFactory": "chat.strategy",
+    "TextNormalizer": "text.normalize",
+    "cache_jsonl": "build",
+    "export_dataset": "source.export",
+    "open_run": "workspace",
+    "plan_packs": "tokens.pack",
+    "run": "stage",
+    "verify": "shards.h5",
+}
+
+__all__ = sorted([*_HOMES, "__version__"])
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'prep_lib' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"prep_lib.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""Chat and preference records become token ids and the mask of what is trained."""

@@ -1,0 +1,901 @@
+"""Processors: records become the arrays a trainer reads, in batches, with a reason for each one that is lost.
+
+    pt    {text}                          sequence                       text ids, then one EOS
+    sft   {query, response} | {messages}  sequence, loss_mask
+    dpo   {query, chosen, rejected}       chosen, chosen_mask, rejected, rejected_mask, prompt_length
+
+    records ──read──▶ texts ──encode_many──▶ ids ──lay──▶ strands ──weave──▶ Row │ Drop │ BadRecord
+                                                                             └─fit──▶ Row │ Drop
+
+All texts of a batch are encoded in one call and all sequences woven in one copy; nothing is done token by token.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain, compress, pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+
+from prep_lib.chat.strategy import ChatML, Piece, PromptStrategy, StrategyFactory, Turn
+from prep_lib.errors import BadParameter, BadRecord
+from prep_lib.record import Drop
+from prep_lib.registry import Registry
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from prep_lib.tokens.tokenizer import AutoTokenizer
+
+#: What may happen to a row longer than the limit.
+TOO_LONG = ("drop", "cut_turns", "cut")
+
+#: Fields of a message that hold what a model should learn and that no strategy writes: refused, never lost.
+UNWRITTEN = ("tool_calls", "function_call", "reasoning_content", "reasoning", "thinking", "weight", "loss_weight")
+
+#: Roles and targets of one question and its answer.
+PAIR = ("user", "assistant"), (False, True)
+
+#: Shapes of conversations remembered per processor; a data set with more of them starts afresh.
+SHAPES = 4096
+
+
+@dataclass(slots=True)
+class Row:
+    """The arrays of one record and the count of every token in them.
+
+    Parameters
+    ----------
+    arrays : dict of str to ndarray
+        Ids as int32, masks as bool. Rows of one batch share memory; copy an array to keep it beyond the batch.
+    content, control, eos : int, tokens
+        Over all arrays of ids: text of the record, format tokens (markers made of text too), ids equal to the EOS id
+        among the format tokens. They describe the record as it was processed: `fit` leaves them as they are, so
+        ``content + control + eos == tokens + cut``.
+    turn : (n,) int32 or None
+        Index of the message each token of the sequence belongs to. None: there are no turns (pt, dpo).
+    literal_specials : int
+        Control tokens spelled inside the texts. They are text and stay text.
+    ids : tuple of str
+        The names of the arrays that hold token ids.
+    """
+
+    arrays: dict[str, np.ndarray]
+    content: int
+    control: int
+    eos: int
+    turn: np.ndarray | None = None
+    literal_specials: int = 0
+    ids: tuple[str, ...] = ("sequence",)
+
+    @property
+    def tokens(self) -> int:
+        """How many ids the row holds now."""
+        return sum(len(self.arrays[name]) for name in self.ids)
+
+
+class _Read(NamedTuple):
+    """A record after checking: its texts, the role of each, and which of them are targets."""
+
+    texts: list[str]
+    roles: tuple[str, ...]
+    trained: tuple[bool, ...]
+
+
+class _Shape(NamedTuple):
+    """What conversations of the same roles share: the format tokens, None where a content goes."""
+
+    parts: list[np.ndarray | None]
+    trained: list[bool]
+    turns: list[int]
+    targets: int
+    control: int
+    eos: int
+
+
+class _Strand(NamedTuple):
+    """One sequence before weaving: runs of ids, and one flag and one turn a run."""
+
+    parts: list[np.ndarray]
+    trained: Sequence[bool]
+    turns: Sequence[int]
+    targets: int
+    content: int
+    control: int
+    eos: int
+
+    def verdict(self) -> Drop | None:
+        """Judge the mask: all of one kind teaches nothing, or was never meant."""
+        if self.targets == 0:
+            return Drop("no_target")
+        return Drop("no_context") if self.targets == self.content + self.control + self.eos else None
+
+
+#: A record laid out: its sequences, or why there are none.
+_Draft = tuple[_Strand, ...] | Drop | BadRecord
+
+
+class _Woven(NamedTuple):
+    """All sequences of a batch behind one another: sequence k is ``bounds[k]:bounds[k + 1]``."""
+
+    ids: np.ndarray
+    mask: np.ndarray
+    turn: np.ndarray
+    bounds: list[int]
+
+    def span(self, at: int) -> slice:
+        return slice(self.bounds[at], self.bounds[at + 1])
+
+
+class Processor:
+    """Turns records into arrays; subclass it with `arrays` or `process` alone and it works everywhere.
+
+    Parameters
+    ----------
+    tokenizer : AutoTokenizer
+    strategy : PromptStrategy or None
+        None: the processor needs none.
+
+    Attributes
+    ----------
+    type : str
+        The name it is registered under.
+    keys : tuple of str
+        The names of its arrays in order. Empty: whatever the first row has.
+    id_keys : tuple of str
+        Those that hold token ids. Empty: every one-dimensional array of integers.
+
+    Examples
+    --------
+    >>> class Lengths(Processor):
+    ...     def arrays(self, record):
+    ...         return {"sequence": np.arange(record["n"])}
+    >>> Lengths(None).rows([{"n": 3}])[0].arrays
+    {'sequence': array([0, 1, 2], dtype=int32)}
+    """
+
+    type: ClassVar[str] = ""
+    keys: ClassVar[tuple[str, ...]] = ()
+    id_keys: ClassVar[tuple[str, ...]] = ()
+
+    tokenizer: AutoTokenizer | None = None
+    strategy: PromptStrategy | None = None
+
+    def __init__(self, tokenizer: AutoTokenizer | None, strategy: PromptStrategy | None = None) -> None:
+        self.tokenizer, self.strategy = tokenizer, strategy
+
+    def arrays(self, record: dict[str, Any]) -> dict[str, np.ndarray] | Drop:
+        """Return the arrays of one record, or why it goes.
+
+        Raises
+        ------
+        BadRecord
+            If the record cannot be used at all.
+        """
+        return _settled(self.process(record)) if self._only_process() else self._made(record)
+
+    def process(self, record: dict[str, Any]) -> dict[str, Tensor]:
+        """Return the tensors of one record.
+
+        Raises
+        ------
+        BadRecord
+            If the record cannot be used, or is dropped: the reason is the drop's.
+        """
+        from prep_lib.tensors import to_tensor
+
+        # In a child with a process of its own, its call of ours must not come back to it.
+        arrays = self._made(record) if self._only_process() else self.arrays(record)
+        if isinstance(arrays, Drop):
+            raise BadRecord(arrays.reason, "dropped")
+        return {name: to_tensor(array) for name, array in arrays.items()}
+
+    def rows(self, records: Sequence[dict[str, Any]]) -> list[Row | Drop | BadRecord]:
+        """Return one verdict a record, in order; a record that fails takes no other with it."""
+        return [self._alone(record) for record in records]
+
+    def pieces(self, record: dict[str, Any], key: str | None = None) -> list[Piece]:
+        """Return the tokens of one array of ids in runs, each with its reason (built-in processors only)."""
+        raise BadParameter(f"chat/process: {type(self).__name__} cannot explain its tokens; define pieces(record, key)")
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the manifest keeps: type, strategy with its parameters, and the mask rule."""
+        strategy = self.strategy
+        told = None if strategy is None else {"name": strategy.name, "params": _plain(strategy.params)}
+        return {
+            "type": self.type,
+            "id_keys": list(self.id_keys),
+            "strategy": told,
+            "train_after_stop": strategy is not None and strategy.train_after_stop,
+        }
+
+    def _made(self, record: dict[str, Any]) -> dict[str, np.ndarray] | Drop:
+        """Make the arrays our own way; a user's processor has none but its two methods."""
+        raise BadParameter(f"chat/process: {type(self).__name__} must define arrays(record) or process(record)")
+
+    def _overrides(self, method: str) -> bool:
+        return getattr(type(self), method) is not getattr(Processor, method)
+
+    def _only_process(self) -> bool:
+        return self._overrides("process") and not self._overrides("arrays")
+
+    def _alone(self, record: dict[str, Any]) -> Row | Drop | BadRecord:
+        try:
+            with _user_code("processor_failed"):
+                arrays = _settled(self.arrays(record))
+                return arrays if isinstance(arrays, Drop) else self._row_of(arrays)
+        except BadRecord as error:
+            return error
+
+    def _row_of(self, made: dict[str, np.ndarray]) -> Row | Drop:
+        ids = self.id_keys or tuple(name for name, array in made.items() if array.ndim == 1 and array.dtype.kind == "i")
+        if _no_target(made):
+            return Drop("no_target")
+        return Row(made, *self._count([made[name] for name in ids]), ids=ids)
+
+    def _count(self, sequences: list[np.ndarray]) -> tuple[int, int, int]:
+        """Count content, control and EOS by id: all that is known of a user's arrays."""
+        ids = np.concatenate(sequences) if sequences else np.empty(0, np.int32)
+        if self.tokenizer is None:
+            return len(ids), 0, 0
+        end = self.tokenizer.eos_token_id
+        eos = 0 if end is None else int(np.count_nonzero(ids == end))
+        marked = int(np.isin(ids, sorted({*self.tokenizer.control_ids, *([] if end is None else [end])})).sum())
+        return len(ids) - marked, marked - eos, eos
+
+
+class _Batched(Processor):
+    """What the built-in processors share: all texts of a batch are encoded in one call."""
+
+    tokenizer: AutoTokenizer
+
+    def rows(self, records: Sequence[dict[str, Any]]) -> list[Row | Drop | BadRecord]:
+        """Return one verdict a record, in order; a record that fails takes no other with it."""
+        if self._overrides("arrays") or self._overrides("process"):
+            return super().rows(records)
+        return self._batch(records)
+
+    def _made(self, record: dict[str, Any]) -> dict[str, np.ndarray] | Drop:
+        (row,) = self._batch([record])
+        if isinstance(row, BadRecord):
+            raise row
+        return row if isinstance(row, Drop) else row.arrays
+
+    def _batch(self, records: Sequence[dict[str, Any]]) -> list[Row | Drop | BadRecord]:
+        reads = _read_all(self._read, records)
+        contents, literals = self._encode(reads)
+        drafts = [self._draft(read, parts) for read, parts in zip(reads, contents, strict=True)]
+        woven = _weave([strand for draft in drafts if isinstance(draft, tuple) for strand in draft])
+        return self._finish(drafts, literals, woven)
+
+    def pieces(self, record: dict[str, Any], key: str | None = None) -> list[Piece]:
+        """Return the tokens of one array of ids in runs, each with its reason.
+
+        Parameters
+        ----------
+        record : dict
+        key : str or None
+            Which of `id_keys`. None: the first.
+
+        Raises
+        ------
+        BadRecord
+            If the record cannot be used or is dropped.
+        BadParameter
+            If there is no such key.
+        """
+        if key is not None and key not in self.id_keys:
+            raise BadParameter(f"chat/process: {self.type}: no ids under {key!r}; known: {', '.join(self.id_keys)}")
+        reads: list[_Read | BadRecord] = [self._read(record)]
+        (contents,), _ = self._encode(reads)
+        read = reads[0]
+        draft = self._draft(read, contents)
+        if isinstance(read, BadRecord):
+            raise read
+        if not isinstance(draft, tuple):
+            raise draft if isinstance(draft, BadRecord) else BadRecord(draft.reason, "dropped")
+        return self._explain(_turns(read, contents), self.id_keys.index(key or self.id_keys[0]))
+
+    def _draft(self, read: _Read | BadRecord, contents: list[np.ndarray]) -> _Draft:
+        try:
+            return read if isinstance(read, BadRecord) else self._lay(read, contents)
+        except BadRecord as error:
+            return error
+
+    def _read(self, record: dict[str, Any]) -> _Read:
+        """Check a record and take its texts out."""
+        raise NotImplementedError
+
+    def _lay(self, read: _Read, contents: list[np.ndarray]) -> _Draft:
+        """Judge a record whose texts are ids, and lay out its sequences."""
+        raise NotImplementedError
+
+    def _explain(self, turns: list[Turn], which: int) -> list[Piece]:
+        raise NotImplementedError
+
+    def _row(self, draft: tuple[_Strand, ...], at: int, woven: _Woven) -> Row:
+        """Cut the arrays of one record out of the woven batch; its first sequence is number `at`."""
+        raise NotImplementedError
+
+    def _encode(self, reads: list[_Read | BadRecord]) -> tuple[list[list[np.ndarray]], list[int]]:
+        """Return the ids of each record's texts, and how many control tokens are spelled in them; spoils bad reads."""
+        literals = self._inspect(reads)
+        texts = [text for read in reads if isinstance(read, _Read) for text in read.texts]
+        flat, offsets = self.tokenizer.encode_many(texts)
+        parts = iter([flat[a:b] for a, b in pairwise(offsets.tolist())])
+        return [[next(parts) for _ in read.texts] if isinstance(read, _Read) else [] for read in reads], literals
+
+    def _inspect(self, reads: list[_Read | BadRecord]) -> list[int]:
+        """Count literal control tokens a record; records with lone surrogates become BadRecords in place."""
+        # One look at all texts together: most batches hold neither, and then no text is looked at alone.
+        joined = _joined(reads)
+        if not _encodable(joined):
+            for at, read in enumerate(reads):
+                if isinstance(read, _Read) and not all(map(_encodable, read.texts)):
+                    reads[at] = BadRecord("lone_surrogate", "half of a surrogate pair has no UTF-8")
+            joined = _joined(reads)
+        spelled = self.tokenizer.literal_specials
+        if not spelled(joined):
+            return [0] * len(reads)
+        return [sum(len(spelled(text)) for text in read.texts) if isinstance(read, _Read) else 0 for read in reads]
+
+    def _finish(self, drafts: list[_Draft], literals: list[int], woven: _Woven) -> list[Row | Drop | BadRecord]:
+        out: list[Row | Drop | BadRecord] = []
+        at = 0
+        for draft, spelled in zip(drafts, literals, strict=True):
+            if isinstance(draft, tuple):
+                row = self._row(draft, at, woven)
+                row.literal_specials = spelled
+                out.append(row)
+                at += len(draft)
+            else:
+                out.append(draft)
+        return out
+
+
+class PreTrainProcessor(_Batched):
+    """``{"text"}`` becomes its ids and one EOS; the EOS is an id, never text.
+
+    Parameters
+    ----------
+    tokenizer : AutoTokenizer
+        With an EOS token.
+
+    Notes
+    -----
+    *Drops* ``empty``: the text gives no ids.
+
+    Raises
+    ------
+    BadParameter
+        If the tokenizer has no EOS token.
+    """
+
+    type = "pt"
+    keys = ("sequence",)
+    id_keys = ("sequence",)
+
+    def __init__(self, tokenizer: AutoTokenizer) -> None:
+        super().__init__(tokenizer)
+        if tokenizer.eos_token_id is None:
+            raise BadParameter(
+                "chat/process: pt: one EOS is appended to each document, but the tokenizer has none; set eos_token"
+            )
+        self._end = np.array([tokenizer.eos_token_id], dtype=np.int32)
+
+    def _read(self, record: dict[str, Any]) -> _Read:
+        return _Read([_text(record, "text")], ("document",), (True,))
+
+    def _lay(self, read: _Read, contents: list[np.ndarray]) -> _Draft:
+        (ids,) = contents
+        if not len(ids):
+            return Drop("empty")
+        return (_Strand([ids, self._end], (True, True), (0, 0), len(ids) + 1, len(ids), 0, 1),)
+
+    def _row(self, draft: tuple[_Strand, ...], at: int, woven: _Woven) -> Row:
+        return Row({"sequence": woven.ids[woven.span(at)]}, draft[0].content, 0, 1)
+
+    def _explain(self, turns: list[Turn], which: int) -> list[Piece]:
+        return [Piece(turns[0].ids, True, 0, "content"), Piece(self._end.tolist(), True, 0, "stop")]
+
+
+class _Chat(_Batched):
+    """What processors with a strategy share."""
+
+    strategy: PromptStrategy
+
+    def __init__(self, tokenizer: AutoTokenizer, strategy: PromptStrategy | None = None) -> None:
+        super().__init__(tokenizer, ChatML(tokenizer) if strategy is None else _checked(strategy, tokenizer, self.type))
+        self._shapes: dict[tuple[Any, ...], _Shape | None] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was seen so far must not change the digest of a processor.
+        return {**self.__dict__, "_shapes": {}}
+
+    def _strand(self, roles: tuple[str, ...], trained: tuple[bool, ...], contents: list[np.ndarray]) -> _Strand:
+        """Lay out one conversation: from its shape when the strategy has one, else from its pieces."""
+        shape = self._shape(roles, trained)
+        if shape is None:
+            return self._from_pieces(roles, trained, contents)
+        fill = iter(contents)
+        parts = [next(fill) if part is None else part for part in shape.parts]
+        sizes = list(map(len, contents))
+        targets = shape.targets + sum(compress(sizes, trained))
+        return _Strand(parts, shape.trained, shape.turns, targets, sum(sizes), shape.control, shape.eos)
+
+    def _shape(self, roles: tuple[str, ...], trained: tuple[bool, ...]) -> _Shape | None:
+        key = roles, trained
+        if key not in self._shapes:
+            if len(self._shapes) >= SHAPES:
+                self._shapes.clear()
+            self._shapes[key] = self._shape_of(roles, trained)
+        return self._shapes[key]
+
+    def _shape_of(self, roles: tuple[str, ...], trained: tuple[bool, ...]) -> _Shape | None:
+        # A strategy that overrides pieces has the last word: its pieces are what is stored.
+        if type(self.strategy).pieces is not PromptStrategy.pieces:
+            return None
+        with _user_code("strategy_failed"):
+            layout = self.strategy.layout(roles, trained)
+        if layout is None:
+            return None
+        shown = [piece for piece in layout if piece.ids or piece.part == "content"]
+        parts = [None if piece.part == "content" else np.array(piece.ids, np.int32) for piece in shown]
+        targets = sum(len(piece.ids) for piece in shown if piece.trained)
+        flags, turns = [piece.trained for piece in shown], [piece.turn for piece in shown]
+        return _Shape(parts, flags, turns, targets, *self._count_format(shown))
+
+    def _from_pieces(self, roles: tuple[str, ...], trained: tuple[bool, ...], contents: list[np.ndarray]) -> _Strand:
+        with _user_code("strategy_failed"):
+            turns = [Turn(*turn) for turn in zip(roles, (ids.tolist() for ids in contents), trained, strict=True)]
+            pieces = self.strategy.pieces(turns)
+            parts = [np.array(piece.ids, dtype=np.int32) for piece in pieces]
+        targets = sum(len(piece.ids) for piece in pieces if piece.trained)
+        content = sum(len(piece.ids) for piece in pieces if piece.part == "content")
+        flags, at = [piece.trained for piece in pieces], [piece.turn for piece in pieces]
+        return _Strand(parts, flags, at, targets, content, *self._count_format(pieces))
+
+    def _count_format(self, pieces: Iterable[Piece]) -> tuple[int, int]:
+        ids = [token for piece in pieces if piece.part != "content" for token in piece.ids]
+        eos = ids.count(self.tokenizer.eos_token_id) if self.tokenizer.eos_token_id is not None else 0
+        return len(ids) - eos, eos
+
+
+class SFTProcessor(_Chat):
+    """``{"query", "response"}`` or ``{"messages"}`` becomes a sequence and the mask of its targets.
+
+    Parameters
+    ----------
+    tokenizer : AutoTokenizer
+    strategy : PromptStrategy or None
+        None: ChatML with its defaults.
+
+    Notes
+    -----
+    A message is ``{"role", "content"}``, and ``"train": False`` on an answer keeps it as context. An answer of no
+    tokens is never a target: its stop token alone would teach silence.
+
+    *Drops* ``empty``: no message. ``empty_response``: all answers to train are empty. ``no_target``: no answer is to be
+    trained. ``no_context``: every token would be a target, so there is nothing to answer.
+    """
+
+    type = "sft"
+    keys = ("sequence", "loss_mask")
+    id_keys = ("sequence",)
+
+    def _read(self, record: dict[str, Any]) -> _Read:
+        # Tables that mix both shapes fill the columns of the other one with nulls.
+        if isinstance(record, dict) and record.get("messages") is not None:
+            return _read_messages(record["messages"])
+        return _Read([_text(record, "query"), _text(record, "response")], *PAIR)
+
+    def _lay(self, read: _Read, contents: list[np.ndarray]) -> _Draft:
+        if not contents:
+            return Drop("empty")
+        # An answer of no tokens is no target; in nearly all records there is none, and the flags stay as read.
+        sized = all(map(len, contents))
+        trained = read.trained if sized else tuple(map(_both, read.trained, map(len, contents)))
+        strand = self._strand(read.roles, trained, contents)
+        if any(read.trained) and not any(trained):
+            return Drop("empty_response")
+        return strand.verdict() or (strand,)
+
+    def _row(self, draft: tuple[_Strand, ...], at: int, woven: _Woven) -> Row:
+        (strand,), span = draft, woven.span(at)
+        arrays = {"sequence": woven.ids[span], "loss_mask": woven.mask[span]}
+        return Row(arrays, strand.content, strand.control, strand.eos, woven.turn[span])
+
+    def _explain(self, turns: list[Turn], which: int) -> list[Piece]:
+        return self.strategy.pieces(turns)
+
+
+class DPOProcessor(_Chat):
+    """``{"query", "chosen", "rejected"}`` becomes two sequences with one shared prompt, and their masks.
+
+    Parameters
+    ----------
+    tokenizer : AutoTokenizer
+    strategy : PromptStrategy or None
+        None: ChatML with its defaults.
+
+    Notes
+    -----
+    ``prompt_length`` is (1,) int32, tokens: both sequences begin with the same `prompt_length` ids.
+
+    *Drops* ``empty_response``: an answer has no tokens. ``chosen_equals_rejected``: the same ids, so nothing to prefer.
+    ``no_target`` and ``no_context`` as in `SFTProcessor`.
+    *Fails* ``prompt_differs``: a strategy wrote two prompts for one query.
+    """
+
+    type = "dpo"
+    keys = ("chosen", "chosen_mask", "rejected", "rejected_mask", "prompt_length")
+    id_keys = ("chosen", "rejected")
+
+    def _read(self, record: dict[str, Any]) -> _Read:
+        texts = [_text(record, name) for name in ("query", "chosen", "rejected")]
+        return _Read(texts, ("user", "assistant", "assistant"), (False, True, True))
+
+    def _lay(self, read: _Read, contents: list[np.ndarray]) -> _Draft:
+        query, chosen, rejected = contents
+        if not len(chosen) or not len(rejected):
+            return Drop("empty_response")
+        if chosen.tobytes() == rejected.tobytes():
+            return Drop("chosen_equals_rejected")
+        both = self._strand(*PAIR, [query, chosen]), self._strand(*PAIR, [query, rejected])
+        lost = both[0].verdict() or both[1].verdict()
+        if lost is None and not _same_prompt(*both):
+            return BadRecord("prompt_differs", "both answers need one shared prompt")
+        return lost or both
+
+    def _row(self, draft: tuple[_Strand, ...], at: int, woven: _Woven) -> Row:
+        arrays: dict[str, np.ndarray] = {}
+        for which, name in enumerate(self.id_keys):
+            span = woven.span(at + which)
+            arrays |= {name: woven.ids[span], f"{name}_mask": woven.mask[span]}
+        arrays["prompt_length"] = np.array([_prompt_tokens(draft[0])], dtype=np.int32)
+        one, other = draft
+        content, control, eos = one.content + other.content, one.control + other.control, one.eos + other.eos
+        return Row(arrays, content, control, eos, ids=self.id_keys)
+
+    def _explain(self, turns: list[Turn], which: int) -> list[Piece]:
+        query, *answers = turns
+        return self.strategy.pieces([query, answers[which]])
+
+
+def fit(row: Row, max_length: int | None, too_long: str = "drop") -> tuple[Row | Drop, int]:
+    """Bring a row under a length, after its mask was made; no EOS is ever added to what was cut.
+
+    Parameters
+    ----------
+    row : Row
+    max_length : int or None, tokens
+        Of each array of ids. None: no limit.
+    too_long : str
+        ``drop``: the row goes. ``cut``: the right end goes, in both sequences of a pair. ``cut_turns``: whole turns go,
+        the last first, until it fits; a row without turns, or without a target then, goes as too long.
+
+    Returns
+    -------
+    Row or Drop
+        *Drops* ``too_long`` (value and limit in tokens); after a cut ``no_target`` or ``chosen_equals_rejected``.
+    int
+        Ids cut off a kept row. A dropped row counts as dropped whole, not as cut.
+
+    Raises
+    ------
+    BadParameter
+        An unknown `too_long`, a limit below 1.
+
+    Examples
+    --------
+    >>> row = Row({"sequence": np.arange(5), "loss_mask": np.arange(5) > 2}, content=5, control=0, eos=0)
+    >>> fit(row, 4, "cut")[0].arrays["sequence"].tolist(), fit(row, 4, "cut")[1]
+    ([0, 1, 2, 3], 1)
+    >>> fit(row, 4)
+    (Drop(reason='too_long', value=5, limit=4), 0)
+    """
+    check_fit(max_length, too_long)
+    sizes = [len(row.arrays[name]) for name in row.ids]
+    longest = max(sizes, default=0)
+    if max_length is None or longest <= max_length:
+        return row, 0
+    keep = _keep(row, max_length, too_long)
+    # What is as long as the ids goes with them: masks, and whatever a user's processor keeps a token.
+    kept = {name: array[:keep] if array.ndim and len(array) in sizes else array for name, array in row.arrays.items()}
+    if keep == 0 or (too_long == "cut_turns" and _no_target(kept)):
+        return Drop("too_long", longest, max_length), 0
+    if _no_target(kept):
+        return Drop("no_target"), 0
+    if "rejected" in kept and "chosen" in kept and np.array_equal(kept["chosen"], kept["rejected"]):
+        return Drop("chosen_equals_rejected"), 0
+    short = replace(row, arrays=kept, turn=None if row.turn is None else row.turn[:keep])
+    return short, row.tokens - short.tokens
+
+
+def check_fit(max_length: int | None, too_long: str) -> None:
+    """Raise `BadParameter` for values `fit` cannot use, before any row is made.
+
+    Examples
+    --------
+    >>> check_fit(4096, "truncate")
+    Traceback (most recent call last):
+    prep_lib.errors.BadParameter: chat/process: too_long must be one of drop, cut_turns, cut, got 'truncate'
+    """
+    if too_long not in TOO_LONG:
+        raise BadParameter(f"chat/process: too_long must be one of {', '.join(TOO_LONG)}, got {too_long!r}")
+    if max_length is not None and max_length < 1:
+        raise BadParameter(f"chat/process: max_length must be at least 1 token or None for no limit, got {max_length}")
+
+
+_PROCESSORS: Registry[type[Processor]] = Registry("chat/process", "processor")
+for _built_in in (PreTrainProcessor, SFTProcessor, DPOProcessor):
+    _PROCESSORS.add(_built_in.type, _built_in)
+
+P = TypeVar("P", bound=type[Processor])
+
+
+class ProcessorFactory:
+    """Processors by type.
+
+    Examples
+    --------
+    >>> ProcessorFactory.create("stf", None)
+    Traceback (most recent call last):
+    prep_lib.errors.UnknownName: chat/process: unknown processor 'stf'; did you mean 'sft'? known: dpo, pt, sft
+    """
+
+    @staticmethod
+    def create(processor_type: str, tokenizer: AutoTokenizer | None) -> Processor:
+        """Build a processor; those that need a strategy take ChatML with its defaults."""
+        return _born(_PROCESSORS[processor_type], tokenizer)
+
+    @staticmethod
+    def create_with_strategy(
+        processor_type: str, tokenizer: AutoTokenizer | None, strategy: PromptStrategy
+    ) -> Processor:
+        """Build a processor around a strategy.
+
+        Raises
+        ------
+        BadParameter
+            If this processor takes no strategy, or `strategy` is none.
+        """
+        made = _PROCESSORS[processor_type]
+        if "strategy" not in inspect.signature(made.__init__).parameters:
+            raise BadParameter(f"chat/process: {processor_type} takes no strategy; use ProcessorFactory.create")
+        return _born(made, tokenizer, strategy=_checked(strategy, tokenizer, processor_type))
+
+    @staticmethod
+    def create_with_strategy_name(
+        processor_type: str, tokenizer: AutoTokenizer | None, strategy_name: str, **kwargs: Any
+    ) -> Processor:
+        """Build a processor around the strategy `strategy_name`; `kwargs` are the strategy's parameters."""
+        strategy = StrategyFactory.create(strategy_name, tokenizer, **kwargs)
+        return ProcessorFactory.create_with_strategy(processor_type, tokenizer, strategy)
+
+    @staticmethod
+    def create_named(
+        processor_type: str, tokenizer: AutoTokenizer | None, strategy_name: str = "", **params: Any
+    ) -> Processor:
+        """Build a processor from the parameters of a notebook: one that takes no strategy goes without.
+
+        Parameters
+        ----------
+        strategy_name : str
+            Empty: ChatML.
+        **params
+            Of the strategy.
+        """
+        if "strategy" not in inspect.signature(_PROCESSORS[processor_type].__init__).parameters:
+            return ProcessorFactory.create(processor_type, tokenizer)
+        name = strategy_name or ChatML.name
+        return ProcessorFactory.create_with_strategy_name(processor_type, tokenizer, name, **params)
+
+    @staticmethod
+    def register(processor_type: str) -> Callable[[P], P]:
+        """Make a subclass of `Processor` known as `processor_type` (a decorator).
+
+        Raises
+        ------
+        BadParameter
+            If the class is no `Processor` or the name is taken.
+        """
+
+        def known(cls: P) -> P:
+            if not (isinstance(cls, type) and issubclass(cls, Processor)):
+                raise BadParameter(
+                    f"chat/process: register {processor_type!r}: must be a subclass of Processor, got {cls!r}"
+                )
+            _PROCESSORS.add(processor_type, cls)
+            cls.type = processor_type
+            return cls
+
+        return known
+
+    @staticmethod
+    def names() -> list[str]:
+        """Return the known types, sorted."""
+        return list(_PROCESSORS)
+
+
+def _born(cls: type[Processor], tokenizer: AutoTokenizer | None, **extra: Any) -> Processor:
+    made = cls(tokenizer, **extra)
+    # A user's __init__ may not call ours.
+    made.tokenizer = tokenizer if made.tokenizer is None else made.tokenizer
+    return made
+
+
+def _checked(strategy: PromptStrategy, tokenizer: AutoTokenizer | None, processor: str) -> PromptStrategy:
+    if not isinstance(strategy, PromptStrategy):
+        raise BadParameter(f"chat/process: {processor}: strategy must be a PromptStrategy object, got {strategy!r}")
+    other = strategy.tokenizer
+    if other is None or tokenizer is None or other is tokenizer:
+        return strategy
+    if other.describe()["sha256"] != tokenizer.describe()["sha256"]:
+        raise BadParameter(f"chat/process: {processor}: strategy {strategy.name!r} was built for another tokenizer")
+    return strategy
+
+
+def _read_all(read: Callable[[dict[str, Any]], _Read], records: Iterable[dict[str, Any]]) -> list[_Read | BadRecord]:
+    out: list[_Read | BadRecord] = []
+    for record in records:
+        try:
+            out.append(read(record))
+        except BadRecord as error:
+            out.append(error)
+    return out
+
+
+def _text(record: dict[str, Any], name: str, where: str = "") -> str:
+    if not isinstance(record, dict):
+        raise BadRecord("wrong_type", f"{where}a record must be an object, got {type(record).__name__}")
+    if name not in record:
+        known = ", ".join(map(repr, list(record)[:8])) or "nothing"
+        raise BadRecord("missing_field", f"{where}{name!r} must be a text; the record has {known}")
+    if not isinstance(record[name], str):
+        raise BadRecord("wrong_type", f"{where}{name!r} must be a text, got {type(record[name]).__name__}")
+    return record[name]
+
+
+def _read_messages(messages: object) -> _Read:
+    if not isinstance(messages, list | tuple):
+        raise BadRecord("wrong_type", f"'messages' must be a list, got {type(messages).__name__}")
+    texts, roles, trained = [], [], []
+    for at, message in enumerate(messages):
+        where = f"messages[{at}]: "
+        texts.append(_text(message, "content", where))
+        roles.append(_text(message, "role", where))
+        trained.append(_target(message, roles[-1], where))
+    return _Read(texts, tuple(roles), tuple(trained))
+
+
+def _target(message: dict[str, Any], role: str, where: str) -> bool:
+    """Say whether a message is to be trained, and refuse one that says more than a strategy can write."""
+    lost = [name for name in UNWRITTEN if _says(message.get(name))]
+    if lost:
+        raise BadRecord("unwritten_field", f"{where}{lost[0]!r} would be lost; write it into the content, or remove it")
+    train = message.get("train")
+    if train is not None and not isinstance(train, bool):
+        raise BadRecord("wrong_type", f"{where}'train' must be true, false or null, got {type(train).__name__}")
+    if train and role != "assistant":
+        raise BadRecord("train_role", f"{where}only an assistant's message can be trained, got role {role[:40]!r}")
+    return role == "assistant" and train is not False
+
+
+def _says(value: object) -> bool:
+    """Say whether a field holds anything; a table fills what one message lacks with nulls, structs with structs of them.
+
+    Examples
+    --------
+    >>> _says({"name": None, "arguments": None}), _says([{}]), _says(0)
+    (False, True, True)
+    """
+    if isinstance(value, Mapping):
+        return any(map(_says, value.values()))
+    return value not in (None, "", [])
+
+
+def _joined(reads: Iterable[_Read | BadRecord]) -> str:
+    return "\0".join(text for read in reads if isinstance(read, _Read) for text in read.texts)
+
+
+def _encodable(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@contextmanager
+def _user_code(reason: str) -> Iterator[None]:
+    """What a user's code raises fails the record it was given; a run with too many of them stops by itself."""
+    try:
+        yield
+    except (BadRecord, BadParameter):
+        raise
+    except Exception as error:
+        raise BadRecord(reason, f"{type(error).__name__}: {error}"[:200]) from error
+
+
+def _both(flag: bool, size: int) -> bool:
+    return flag and size > 0
+
+
+def _turns(read: _Read, contents: list[np.ndarray]) -> list[Turn]:
+    trained = map(_both, read.trained, map(len, contents))
+    return [Turn(role, ids.tolist(), flag) for role, ids, flag in zip(read.roles, contents, trained, strict=True)]
+
+
+def _weave(strands: list[_Strand]) -> _Woven:
+    """Put all runs of a batch behind one another in three copies; no work a token is done in Python."""
+    if not strands:
+        return _Woven(np.empty(0, np.int32), np.empty(0, bool), np.empty(0, np.int32), [0])
+    parts = list(chain.from_iterable(strand.parts for strand in strands))
+    sizes = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+    flags = np.fromiter(chain.from_iterable(strand.trained for strand in strands), dtype=bool, count=len(parts))
+    turns = np.fromiter(chain.from_iterable(strand.turns for strand in strands), dtype=np.int32, count=len(parts))
+    runs = np.cumsum([0, *(len(strand.parts) for strand in strands)])
+    bounds = np.concatenate([[0], np.cumsum(sizes)])[runs].tolist()
+    ids = np.concatenate(parts).astype(np.int32, copy=False)
+    return _Woven(ids, np.repeat(flags, sizes), np.repeat(turns, sizes), bounds)
+
+
+def _prompt_tokens(strand: _Strand) -> int:
+    """Count the tokens before the first trained run; no run of a pair that gets here is empty."""
+    return sum(map(len, strand.parts[: list(strand.trained).index(True)]))
+
+
+def _same_prompt(one: _Strand, other: _Strand) -> bool:
+    if one.trained is other.trained:  # laid out from one shape and one query
+        return True
+    size = _prompt_tokens(one)
+    same = size == _prompt_tokens(other)
+    return same and np.array_equal(np.concatenate(one.parts)[:size], np.concatenate(other.parts)[:size])
+
+
+def _keep(row: Row, limit: int, too_long: str) -> int:
+    """Return how many tokens of a row beyond the limit may stay: all up to it, whole turns up to it, or none."""
+    if too_long == "drop" or (too_long == "cut_turns" and row.turn is None):
+        return 0
+    return limit if row.turn is None or too_long == "cut" else int(np.searchsorted(row.turn, row.turn[limit]))
+
+
+def _no_target(arrays: Mapping[str, np.ndarray]) -> bool:
+    masks = (array for name, array in arrays.items() if name.endswith("mask") and array.dtype == bool)
+    return any(not mask.any() for mask in masks)
+
+
+def _settled(arrays: Any) -> dict[str, np.ndarray] | Drop:
+    """Take what a user's processor returned, tensors and lists too, as the arrays we store."""
+    if isinstance(arrays, Drop):
+        return arrays
+    if not isinstance(arrays, Mapping) or not arrays:
+        raise BadRecord("no_arrays", f"a processor must return a dict of arrays, got {type(arrays).__name__}")
+    return {name: _settle(name, np.asarray(array)) for name, array in arrays.items()}
+
+
+def _settle(name: str, array: np.ndarray) -> np.ndarray:
+    """Store integers as int32; one that does not fit is refused, never wrapped."""
+    if array.dtype.kind not in "iufb":
+        raise BadRecord("wrong_type", f"{name!r} must hold numbers, got an array of {array.dtype}")
+    if array.dtype.kind in "fb" or array.dtype == np.int32:
+        return array
+    if array.size and not -(2**31) <= int(array.min()) <= int(array.max()) < 2**31:
+        raise BadRecord("id_out_of_range", f"{name!r} holds {int(array.max())}, int32 takes up to {2**31 - 1}")
+    return array.astype(np.int32)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it; an object is told by its type, never by its address."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value if value is None or isinstance(value, str | int | float | bool) else f"<{type(value).__name__}>"

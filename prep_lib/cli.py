@@ -1,0 +1,368 @@
+"""prep init | lab | run | status | report | verify.
+
+prep init DIR              a workspace: copies of the notebooks, recipes, my_funcs.py
+prep lab [DIR]             JupyterLab in it
+prep run RECIPE            its notebooks in order, headless  ──▶  runs/NAME/reports/index.html
+prep status [RUN]          what is done, while it runs and after
+prep report [RUN]          the HTML again, from the executed notebooks
+prep verify DIR            shards against their manifest
+
+0 ok    1 failed, in one line    2 asked wrongly, nothing was done    130 interrupted
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prep_lib.errors import BadParameter, PrepError
+
+if TYPE_CHECKING:
+    # Everything else is imported by the command that needs it: `prep --help` must not wait for a tokenizer.
+    from prep_lib.press import Numbers
+    from prep_lib.recipes import Recipe, Step
+    from prep_lib.workspace import Run
+
+#: Rows of a trial.
+TRIAL = 2000
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str or None
+        None: those of this process.
+    """
+    parser = _parser()
+    asked, more = parser.parse_known_args(arguments)
+    if more and asked.command is not _lab:
+        parser.error(f"unknown: {' '.join(more)}")
+    asked.more = more
+    try:
+        return int(asked.command(asked) or 0)
+    except BadParameter as error:
+        print(f"prep {asked.name_of_command}: {error}", file=sys.stderr)
+        return 2
+    except PrepError as error:
+        print(f"prep {asked.name_of_command}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="prep", description="Prepare the data a language model is trained on.")
+    commands = parser.add_subparsers(dest="name_of_command", required=True, metavar="COMMAND")
+
+    def command(name: str, call: Callable[[argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=text, description=text)
+        made.set_defaults(command=call)
+        return made
+
+    command("init", _init, "make a workspace, or bring one up to date").add_argument("dir", metavar="DIR")
+    lab = command("lab", _lab, "open JupyterLab in a workspace; options of JupyterLab are handed on")
+    lab.add_argument("dir", metavar="DIR", nargs="?")
+    _run_options(command("run", _run, "run a recipe's notebooks and press their reports"))
+    for name, call, text in (
+        ("status", _status, "say what a run has done"),
+        ("report", _report, "make the HTML reports of a run again"),
+    ):
+        command(name, call, text).add_argument(
+            "run", metavar="RUN", nargs="?", default="", help="the latest if not given"
+        )
+    command("verify", _verify, "check shards against their manifest").add_argument("dir", metavar="DIR")
+    # Called by git, not by people: no help line.
+    commands.add_parser("strip-output").set_defaults(command=_strip_output)
+    return parser
+
+
+def _run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("recipe", metavar="RECIPE", help="a file, or a name out of notebooks/recipes")
+    parser.add_argument("-p", dest="given", action="append", default=[], metavar="notebook.name=value")
+    parser.add_argument(
+        "--workers", type=int, default=0, metavar="N", help="processes; this machine's share if not given"
+    )
+    parser.add_argument("--dry-run", action="store_true", help=f"try {TRIAL:,} rows and say what everything would take")
+    parser.add_argument("--name", default="", metavar="NAME", help="of the run; the recipe's if not given")
+    parser.add_argument("--rehash", action="store_true", help="read inputs again even if they look unchanged")
+    parser.add_argument("--keep-old", action="store_true", help="keep what is done even if our code has changed since")
+
+
+# ── init, lab, verify, strip-output ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _init(asked: argparse.Namespace) -> None:
+    from prep_lib.workspace import init
+
+    print(*init(asked.dir), sep="\n")
+    print(f"next: prep lab {asked.dir}")
+
+
+def _lab(asked: argparse.Namespace) -> int:
+    """Open a workspace, making it if need be; the originals are never opened."""
+    from prep_lib.workspace import CHECKOUT, MARKER, find_root, init, write_kernel
+
+    folder = Path(asked.dir).expanduser().resolve() if asked.dir else find_root()
+    if folder == CHECKOUT:
+        folder = CHECKOUT / "workspace"
+    if not asked.dir and folder != CHECKOUT / "workspace" and not (folder / MARKER).is_file():
+        raise BadParameter(f"{folder} is no workspace; name one: prep lab DIR")
+    print(*init(folder), sep="\n")
+    first = folder / "notebooks" / "00_tour.ipynb"
+    options = [f"--ServerApp.root_dir={folder}", "--KernelManager.transport=ipc", *asked.more]
+    options += ["--LabApp.default_url=/lab/tree/notebooks/00_tour.ipynb"] if first.is_file() else []
+    environment = {**os.environ, "JUPYTER_PATH": str(write_kernel(folder / ".prep" / "jupyter"))}
+    return subprocess.run([sys.executable, "-m", "jupyterlab", *options], env=environment, check=False).returncode
+
+
+def _verify(asked: argparse.Namespace) -> int:
+    """Check every folder below that has a manifest."""
+    from prep_lib.shards.h5 import verify
+
+    folders = sorted(path.parent for path in Path(asked.dir).rglob("manifest.json")) or [Path(asked.dir)]
+    bad = 0
+    for folder in folders:
+        findings = verify(folder)
+        for found in findings:
+            print(f"{found.severity}: {folder.name}/{found.file}: {found.what}")
+        bad += sum(found.severity == "error" for found in findings)
+        print(f"{folder}: " + ("ok" if not findings else f"{len(findings)} findings"))
+    return 1 if bad else 0
+
+
+def _strip_output(asked: argparse.Namespace) -> None:
+    from prep_lib.workspace import strip_output
+
+    sys.stdout.buffer.write(strip_output(sys.stdin.buffer.read().decode("utf-8")).encode("utf-8"))
+
+
+# ── run ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _run(asked: argparse.Namespace) -> int:
+    """Check everything, then run what is not done."""
+    from prep_lib.recipes import read
+    from prep_lib.workspace import Run, check_name, find_root
+
+    if asked.workers < 0:
+        raise BadParameter(f"--workers must be at least 1; got {asked.workers}")
+    root = find_root()
+    recipe = read(asked.recipe, root, asked.given)
+    recipe = recipe.give(**{name: value for name in ("rehash", "keep_old") if (value := getattr(asked, name))})
+    recipe = recipe.give(workers=asked.workers) if asked.workers else recipe
+    if asked.dry_run:
+        return _dry_run(recipe, root)
+    run = Run(root, check_name(asked.name or recipe.name))
+    return _checked(recipe, run) or _whole_run(recipe, run, asked)
+
+
+def _checked(recipe: Recipe, run: Run) -> int:
+    """Print everything that would stop the recipe, and return 0 if nothing would."""
+    from prep_lib.recipes import preflight
+
+    problems = preflight(recipe, run)
+    for line in problems:
+        print(line, file=sys.stderr)
+    if problems:
+        print(f"nothing was run: {len(problems)} to put right", file=sys.stderr)
+    return 0 if not problems else 2 if recipe.problems else 1
+
+
+def _whole_run(recipe: Recipe, run: Run, asked: argparse.Namespace) -> int:
+    from prep_lib.engine import lock
+    from prep_lib.press import run_recipe, summary
+
+    began = time.monotonic()
+    print(f"run       {run.folder}\npython    {sys.executable}")
+    with lock(run.folder):
+        executed = run_recipe(recipe, run, rehash=asked.rehash, keep_old=asked.keep_old)
+    done = len(recipe.steps) - len(executed)
+    took = f"{len(executed)} notebooks run, {done} already done, {time.monotonic() - began:.1f} s"
+    print(f"{took}\n{_numbers(summary(run))}\nreport    {run.folder / 'reports' / 'index.html'}")
+    return 0
+
+
+def _numbers(found: Numbers) -> str:
+    """Return the numbers that matter in one line."""
+    from prep_lib.markup import number, percent
+
+    return (
+        f"records   {number(found.records)} in, {number(found.kept)} kept; {number(found.tokens)} tokens; "
+        f"packing efficiency {percent(found.efficiency)}"
+    )
+
+
+# ── dry run ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _dry_run(recipe: Recipe, root: Path) -> int:
+    """Run a sample in a folder that is removed again, and say what everything would take."""
+    from prep_lib.press import run_recipe
+    from prep_lib.workspace import Run
+
+    (root / "runs").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=root / "runs", prefix=".trial-", ignore_cleanup_errors=True) as folder:
+        run = Run(root, Path(folder).name)
+        trial = recipe.give(sample=TRIAL)
+        if code := _checked(trial, run):
+            return code
+        run_recipe(trial, run)
+        _print_estimate(trial, run)
+    return 0
+
+
+def _print_estimate(trial: Recipe, run: Run) -> None:
+    """Print what was measured on the sample beside what follows for everything."""
+    factors = dict(_factors(trial, run))
+    lines = [_estimate(step, run, factors[step.notebook]) for step in trial.steps]
+    head = ("notebook", "sample rows", "all rows", "time", "disk", "memory", "lost")
+    rows = [head, *lines]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    if any(factor is None for factor in factors.values()):
+        print("? : the number of all rows is not known before they are read; these figures are the sample's own")
+    print(f"estimated from a sample of about {TRIAL:,} rows; time and disk grow with the rows, memory does not")
+
+
+def _factors(trial: Recipe, run: Run) -> Iterator[tuple[str, float | None]]:
+    """Yield for each notebook how many times the sample everything is; None where nobody knows."""
+    from prep_lib.recipes import count_rows, row_files
+
+    known: float | None = 1.0
+    for step in trial.steps:
+        files = row_files(step, run)
+        if files:
+            rows = [count_rows(path) for path in files]
+            known = None if None in rows else max(1.0, sum(n or 0 for n in rows) / TRIAL)
+        elif "dataset" in step.values:
+            known = None
+        # A notebook that names no input reads what the one before it wrote, so it grows as that one does.
+        yield step.notebook, known
+
+
+def _estimate(step: Step, run: Run, factor: float | None) -> tuple[str, ...]:
+    from prep_lib.press import ledgers, numbers, record
+    from prep_lib.workspace import Run as OneRun
+
+    said = record(OneRun(run.root, run.name, step.notebook)) or {}
+    times = factor or 1.0
+    fixed = said["start"]
+    seconds = fixed + (said["seconds"] - fixed) * times
+    disk = sum(output["bytes"] for output in said["outputs"]) * times
+    found = numbers(ledgers(run)[step.notebook]) if step.notebook in ledgers(run) else None
+    rows = found.records if found and found.records is not None else None
+    lost = 1 - found.kept / found.records if found and found.records and found.kept is not None else None
+    everything = "?" if factor is None or rows is None else f"{rows * times:,.0f}"
+    return (
+        step.notebook, "–" if rows is None else f"{rows:,}", everything, _duration(seconds), _bytes(disk),
+        _bytes(said["memory"]), "–" if lost is None else f"{100 * lost:.1f} %",
+    )  # fmt: skip
+
+
+def _duration(seconds: float) -> str:
+    """Return a time as a person says it.
+
+    Examples
+    --------
+    >>> _duration(4.2), _duration(400), _duration(20000)
+    ('4 s', '7 min', '5.6 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _bytes(size: float) -> str:
+    """Return a size as a person says it.
+
+    Examples
+    --------
+    >>> _bytes(0), _bytes(2_500_000), _bytes(3 * 2**30)
+    ('0 MB', '2 MB', '3.2 GB')
+    """
+    return f"{size / 1e6:,.0f} MB" if size < 1e9 else f"{size / 1e9:,.1f} GB"
+
+
+# ── status, report ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _opened(name: str) -> Run:
+    """Find a run by its name or folder; the latest without one."""
+    from prep_lib.workspace import Run, find_root, latest
+
+    folder = Path(name)
+    if name and (folder / "run.jsonl").is_file():
+        folder = folder.resolve()
+        return Run(folder.parents[1], folder.name)
+    root = find_root()
+    found = name or latest(root)
+    if not found or not (root / "runs" / found).is_dir():
+        known = sorted(path.name for path in (root / "runs").glob("*") if not path.name.startswith("."))
+        raise BadParameter(f"no run {found or 'yet'} in {root}; there are: {', '.join(known) or 'none'}")
+    return Run(root, found)
+
+
+def _recipe_of(run: Run) -> Recipe | None:
+    from prep_lib.recipes import read
+
+    path = run.folder / "recipe.yaml"
+    return read(path, run.root) if path.is_file() else None
+
+
+def _status(asked: argparse.Namespace) -> int:
+    """Print the notebooks of a run, what the ledgers say, and what is being worked on."""
+    from prep_lib.press import ledgers, numbers, states, summary
+    from prep_lib.workspace import read_events
+
+    run = _opened(asked.run)
+    recipe = _recipe_of(run)
+    found = states(run, [step.notebook for step in recipe.steps] if recipe else [])
+    counted = ledgers(run)
+    print(f"run       {run.folder}")
+    alive = _is_held(run)
+    for name, (state, text) in found.items():
+        state = "interrupted" if state == "running" and not alive else state
+        told = f"  {_numbers(numbers(counted[name]))}" if name in counted else ""
+        print(f"{name:<16} {state:<11}{told}{'  ' + text if text else ''}")
+    last = next((event for event in reversed(read_events(run.folder)[0]) if event.get("event") == "task"), None)
+    if last and alive:
+        print(f"{last['stage']}: {last['done']} of {last['tasks']} tasks, at {last['time']}")
+    print(_numbers(summary(run)))
+    return 1 if any(state == "failed" for state, _ in found.values()) else 0
+
+
+def _is_held(run: Run) -> bool:
+    """Say whether a living process works in this run."""
+    from prep_lib.engine import lock
+    from prep_lib.errors import RunLocked
+
+    try:
+        with lock(run.folder):
+            return False
+    except RunLocked:
+        return True
+
+
+def _report(asked: argparse.Namespace) -> None:
+    """Press every executed notebook of a run again, and the index."""
+    from prep_lib.press import index, report
+
+    run = _opened(asked.run)
+    for executed in sorted((run.folder / "executed").glob("*.ipynb")):
+        report(executed, run)
+    print(f"report    {index(run, _recipe_of(run))}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

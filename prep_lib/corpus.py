@@ -1,0 +1,750 @@
+"""The built-in corpus: real text from the machine, planted cases with known answers.
+
+    Python sources ──parse──▶ Entry(name, signature, docstring) ──▶ questions, conversations, preferences
+                                └──▶ documents: stdlib, packages
+    package metadata ──────────────▶ documents: readme, licence
+    pydoc ─────────────────────────▶ documents: pydoc_html
+    written by hand ───────────────▶ planted
+
+The same installation gives the same texts in the same order; other versions of Python or of the packages give others.
+Sources are parsed, never imported; only the modules of `PYDOC` are imported, all from the standard library.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.metadata
+import importlib.util
+import itertools
+import json
+import os
+import pydoc
+import re
+import sys
+import sysconfig
+import textwrap
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from prep_lib import seeds
+from prep_lib.errors import BadParameter, unknown
+from prep_lib.files import write_whole
+from prep_lib.record import Document
+
+T = TypeVar("T")
+#: What could not be used, by reason; every gathering function adds to the one it is given.
+Skipped: TypeAlias = Counter[str]
+
+PROJECT = "prep-workbench"
+
+#: Import names of direct and indirect dependencies with much documentation in their sources; a missing one is counted.
+PACKAGES = (
+    "IPython", "click", "datasets", "dateutil", "fsspec", "huggingface_hub", "ipywidgets", "jinja2", "jsonschema",
+    "jupyter_client", "nbconvert", "nbformat", "networkx", "numba", "numpy", "packaging", "pandas", "pyarrow",
+    "requests", "tokenizers", "torch", "tornado", "traitlets",
+)  # fmt: skip
+
+#: Modules pydoc shows the same way on every machine: nothing in them names a user, a folder, a host or a clock.
+PYDOC = (
+    "abc", "argparse", "base64", "bisect", "calendar", "cmath", "collections", "colorsys", "contextlib", "copy", "csv",
+    "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions", "functools", "graphlib", "hashlib", "heapq",
+    "html", "itertools", "json", "keyword", "math", "numbers", "operator", "pprint", "random", "re", "shlex",
+    "statistics", "string", "struct", "textwrap", "types", "typing", "unicodedata", "zlib",
+)  # fmt: skip
+
+#: Folders that hold tests, programs, other people's code, or what newer Pythons no longer have.
+PRUNED = {
+    "distutils", "extern", "idlelib", "lib2to3", "node_modules", "test", "testing", "tests", "turtledemo", "vendor",
+}  # fmt: skip
+
+#: Larger sources and longer texts are tables more often than prose.
+MAX_BYTES, MAX_CHARACTERS = 400_000, 200_000
+
+#: Names taken from one source file, so that one long file does not fill the sample.
+PER_FILE = 10
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A documented module, class, function or method, as its source says it.
+
+    Parameters
+    ----------
+    module : str
+        Dotted name of the module.
+    name : str
+        Dotted name inside the module; empty for the module itself.
+    kind : str
+        ``module``, ``class`` or ``function``.
+    signature : str
+        As written, defaults and annotations included; empty where there is none (a module, a property).
+    doc : str
+        The docstring, without its indentation.
+    members : tuple of str
+        Names inside the module of the public, documented things it holds.
+    """
+
+    module: str
+    name: str
+    kind: str
+    signature: str
+    doc: str
+    members: tuple[str, ...] = ()
+
+    @property
+    def full(self) -> str:
+        """The dotted name a reader would import."""
+        return f"{self.module}.{self.name}".rstrip(".")
+
+
+# ---------------------------------------------------------------------------------------------- reading the sources
+
+
+def _entry(node: ast.AST, module: str, name: str) -> Iterator[Entry]:
+    inside = [] if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else _public(node)
+    doc = _docstring(node)
+    if doc:
+        members = tuple(f"{name}.{child.name}".lstrip(".") for child in inside if _docstring(child))
+        yield Entry(module, name, _kind(node), _signature(node), doc, members)
+    for child in inside:
+        yield from _entry(child, module, f"{name}.{child.name}".lstrip("."))
+
+
+def _docstring(node: Any) -> str:
+    return (ast.get_docstring(node) or "").strip()
+
+
+def _kind(node: ast.AST) -> str:
+    return "module" if isinstance(node, ast.Module) else "class" if isinstance(node, ast.ClassDef) else "function"
+
+
+def _public(node: Any) -> list[Any]:
+    definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [child for child in node.body if isinstance(child, definitions) and not child.name.startswith("_")]
+    # A name defined twice (overloads, a property and its setter) is the one that has the docstring, or the first.
+    by_name = {child.name: child for child in reversed(found)}
+    by_name |= {child.name: child for child in reversed(found) if _docstring(child)}
+    return list(reversed(by_name.values()))
+
+
+def _signature(node: Any) -> str:
+    if isinstance(node, ast.ClassDef):
+        makers = [child for child in node.body if isinstance(child, ast.FunctionDef) and child.name == "__init__"]
+        if not makers:
+            return ""
+        arguments = makers[0].args
+        arguments.args = arguments.args[1:]
+        return f"{node.name}({ast.unparse(arguments)})"
+    if isinstance(node, ast.Module) or any("property" in ast.unparse(mark) for mark in node.decorator_list):
+        return ""
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"{node.name}({ast.unparse(node.args)}){returns}"
+
+
+@cache
+def _read(path: Path, module: str) -> tuple[Entry, ...] | str:
+    """Return what a source file documents, or in one word why it cannot be read."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            return "source_too_large"
+        with warnings.catch_warnings():
+            # Other people's invalid escapes are theirs to mend.
+            warnings.simplefilter("ignore")
+            entries = tuple(_entry(ast.parse(path.read_bytes()), module, ""))
+        "".join(entry.doc + entry.signature for entry in entries).encode("utf-8")
+    except UnicodeEncodeError:
+        return "lone_surrogate"
+    except (SyntaxError, ValueError, RecursionError):
+        return "source_does_not_parse"
+    except OSError:
+        return "source_unreadable"
+    return entries
+
+
+@cache
+def _sources(root: Path, package: str) -> tuple[tuple[Path, str], ...]:
+    """Return the public source files under `root` with their module names, in an order that mixes the folders."""
+    found = []
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name.isidentifier() and name[0] != "_" and name not in PRUNED]
+        inside = Path(folder).relative_to(root).parts
+        for name in names:
+            stem = name.removesuffix(".py")
+            if stem != name and stem.isidentifier() and (stem == "__init__" or stem[0] != "_"):
+                parts = (package, *inside, stem) if stem != "__init__" else (package, *inside)
+                found.append((Path(folder, name), ".".join(filter(None, parts))))
+    return tuple(sorted(found, key=lambda item: (seeds.key(0, "corpus/sources", item[1]), item[1])))
+
+
+def _library() -> list[tuple[Path, str]]:
+    """Return the files of the standard library, without what a distribution or a user put beside it."""
+    found = _sources(Path(sysconfig.get_path("stdlib")), "")
+    return [(path, module) for path, module in found if module.partition(".")[0] in sys.stdlib_module_names]
+
+
+def _package(name: str, skipped: Skipped) -> list[tuple[Path, str]]:
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None or not spec.submodule_search_locations:
+        skipped["package_not_installed"] += 1
+        return []
+    return list(_sources(Path(spec.submodule_search_locations[0]), name))
+
+
+def _parsed(files: Iterable[tuple[Path, str]], skipped: Skipped) -> Iterator[tuple[Path, tuple[Entry, ...]]]:
+    for path, module in files:
+        entries = _read(path, module)
+        if isinstance(entries, str):
+            skipped[entries] += 1
+        elif entries:
+            yield path, entries
+
+
+def _alternate(iterators: Iterable[Iterator[T]]) -> Iterator[T]:
+    """Take one of each in turn; those that end drop out."""
+    waiting = list(iterators)
+    while waiting:
+        for iterator in list(waiting):
+            try:
+                yield next(iterator)
+            except StopIteration:
+                waiting.remove(iterator)
+
+
+def _first(rows: Iterator[T], limit: int) -> Iterator[T]:
+    if limit < 0:
+        raise BadParameter(f"corpus: limit must be >= 0, got {limit}")
+    return itertools.islice(rows, limit)
+
+
+# ------------------------------------------------------------------------------------------------------- documents
+
+
+def documents(limit: int = 2000, *, characters: int = 20_000_000, skipped: Skipped | None = None) -> Iterator[Document]:
+    """Return real documents of this installation, the sources in turn.
+
+    Parameters
+    ----------
+    limit : int, documents
+    characters : int
+        It ends before the first document that would carry the total above it.
+    skipped : Counter or None
+        Gets what could not be used, by reason: sources that do not parse, texts too long, packages not installed.
+
+    Returns
+    -------
+    iterator of Document
+        Source ``stdlib`` and ``packages`` (the docstrings of one file each), ``readme`` and ``licence`` (from the
+        metadata of every dependency), ``pydoc_html`` (a page of HTML). ``meta["format"]`` says how the text is marked.
+
+    Examples
+    --------
+    >>> sorted({doc.source for doc in documents(5)})
+    ['licence', 'packages', 'pydoc_html', 'readme', 'stdlib']
+    """
+    return _first(_documents(characters, Counter() if skipped is None else skipped), limit)
+
+
+def _documents(characters: int, skipped: Skipped) -> Iterator[Document]:
+    packages = (_pages("packages", _package(name, skipped), skipped) for name in PACKAGES)
+    sources = [
+        _pages("stdlib", _library(), skipped), _alternate(packages), _readmes(skipped), _licences(skipped), _html(),
+    ]  # fmt: skip
+    total = 0
+    for doc in _alternate(sources):
+        if len(doc.text) > MAX_CHARACTERS:
+            skipped["text_too_long"] += 1
+            continue
+        total += len(doc.text)
+        if total > characters:
+            return
+        yield doc
+
+
+def _pages(source: str, files: Iterable[tuple[Path, str]], skipped: Skipped) -> Iterator[Document]:
+    for path, entries in _parsed(files, skipped):
+        module = entries[0].module
+        pieces = [piece for entry in entries for piece in (entry.signature or entry.full, entry.doc)]
+        where = module.replace(".", "/") + ("/__init__.py" if path.name == "__init__.py" else ".py")
+        yield Document(where, "\n\n".join(pieces) + "\n", source, {"format": "text"})
+
+
+@cache
+def _dependencies() -> tuple[importlib.metadata.Distribution, ...]:
+    """Return the installed distributions this project needs, directly or not, by name."""
+    found: dict[str, importlib.metadata.Distribution] = {}
+    waiting = [PROJECT]
+    while waiting:
+        name = re.sub(r"[-_.]+", "-", waiting.pop()).lower()
+        if name in found:
+            continue
+        try:
+            found[name] = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # for another system or Python
+        needs = [need for need in found[name].requires or () if "extra ==" not in need]
+        waiting += [need for line in needs for need in re.findall(r"^[\w.-]+", line)]
+    # Our own README changes with every commit; the corpus should not.
+    found.pop(PROJECT, None)
+    return tuple(found[name] for name in sorted(found))
+
+
+def _readmes(skipped: Skipped) -> Iterator[Document]:
+    if not _dependencies():
+        skipped["project_not_installed"] += 1
+    for package in _dependencies():
+        about = package.metadata.json
+        text = str(about.get("description") or "").strip()
+        if not text:
+            skipped["no_readme"] += 1
+            continue
+        form = "markdown" if "markdown" in str(about.get("description_content_type", "")) else "rst"
+        yield Document(f"{package.name}-{package.version}/README", text + "\n", "readme", {"format": form})
+
+
+def _licences(skipped: Skipped) -> Iterator[Document]:
+    for package in _dependencies():
+        named = package.metadata.get_all("License-File") or []
+        for name in [*named] or ["LICENSE", "LICENSE.txt", "LICENSE.md", "COPYING"]:
+            # Metadata 2.4 keeps them in a folder of their own, older ones beside the metadata.
+            text = _metadata_file(package, f"licenses/{name}") or _metadata_file(package, name)
+            if text:
+                yield Document(f"{package.name}-{package.version}/{name}", text, "licence", {"format": "text"})
+            elif named:
+                skipped["no_licence"] += 1
+
+
+def _metadata_file(package: importlib.metadata.Distribution, name: str) -> str | None:
+    try:
+        return package.read_text(name)
+    except UnicodeDecodeError:
+        return None
+
+
+class _Pages(pydoc.HTMLDoc):
+    """pydoc's pages without what differs between two machines."""
+
+    def docother(self, object: object, name: str | None = None, mod: Any = None, *ignored: Any) -> str:
+        # The value's repr may hold a set, whose order changes with every process, or an address.
+        return f"<strong>{self.escape(name or '')}</strong>"
+
+    def getdocloc(self, object: object, basedir: str = "") -> None:
+        # The link follows an environment variable.
+        return None
+
+
+def _html() -> Iterator[Document]:
+    pages = _Pages()
+    for name in PYDOC:
+        module = importlib.import_module(name)
+        text = pages.page(pydoc.describe(module), pages.document(module, name))
+        text = re.sub(r'<a href="file:[^"]*">.*?</a>', "", text)
+        text = re.sub(r"(?: |&nbsp;)at(?: |&nbsp;)0x[0-9A-Fa-f]+", "", text)
+        yield Document(f"pydoc/{name}.html", text, "pydoc_html", {"format": "html"})
+
+
+# ---------------------------------------------------------------------------------- answers, taken from a docstring
+
+#: Where the running text of a docstring ends: a section, a field list, a directive, an example.
+_SECTION = re.compile(
+    r"^[ \t]*(?:>>> |\.\. |[:@]\w+|(?:Args?|Arguments|Parameters?|Returns?|Yields|Raises|Examples?|Notes?|Usage"
+    r"|See Also|Attributes|Methods)\b[^\n]{0,30}(?::[ \t]*$|\n[ \t]*[-=~]{3,}))",
+    re.MULTILINE,
+)
+
+
+def _prose(entry: Entry) -> str:
+    """Return the running text at the head of the docstring, at most about 700 characters of whole paragraphs."""
+    found = _SECTION.search(entry.doc)
+    head = entry.doc[: found.start()] if found else entry.doc
+    kept: list[str] = []
+    for paragraph in re.split(r"\n[ \t]*\n", head.strip()):
+        if kept and len(paragraph) + sum(map(len, kept)) > 700:
+            break
+        kept.append(paragraph)
+    text = "\n\n".join(kept)
+    return text if len(text) >= 30 and len(text.split()) >= 5 else ""
+
+
+def _call(entry: Entry) -> str:
+    owner = entry.full.rpartition(".")[0]
+    return _code(f"{owner}.{entry.signature}") + f"\n\n{_prose(entry)}".rstrip() if entry.signature else ""
+
+
+def _whole(entry: Entry) -> str:
+    return entry.doc if max(200, len(_prose(entry)) * 1.5) < len(entry.doc) < 8000 else ""
+
+
+def _example(entry: Entry) -> str:
+    found = re.search(r"^[ \t]*>>> .*(?:\n[ \t]*\S.*)*", entry.doc, re.MULTILINE)
+    return _code(textwrap.dedent(found[0])) if found else ""
+
+
+def _members(entry: Entry) -> str:
+    names = [f"`{name.rpartition('.')[2]}`" for name in entry.members]
+    return ", ".join(names) if len(names) > 1 else ""
+
+
+def _code(text: str) -> str:
+    return f"```python\n{text}\n```"
+
+
+#: A question, how the answer is worded, and what it is made of. An answer that comes out empty is not asked for.
+_Question: TypeAlias = tuple[str, str, Callable[[Entry], str]]
+QUESTIONS: tuple[_Question, ...] = (
+    ("What does `{name}` do?", "{answer}", _prose),
+    ("Show the signature of `{name}`.", "{answer}", _call),
+    ("`{name}` 有什么用？", "文档对 `{name}` 的说明是：\n\n{answer}", _prose),
+    ("Give an example of `{name}`.", "{answer}", _example),
+    ("Explain `{name}` in full.", "{answer}", _whole),
+    ("请写出 `{name}` 的签名。", "`{name}` 的签名如下：\n\n{answer}", _call),
+    ("Which documented names are in `{name}`?", "`{name}` has {answer}.", _members),
+    ("请举例说明 `{name}` 的用法。", "例如：\n\n{answer}", _example),
+)
+
+
+def _ask(entry: Entry, question: _Question) -> tuple[str, str]:
+    ask, wording, answer = question
+    text = answer(entry)
+    return ask.format(name=entry.full), wording.format(name=entry.full, answer=text) if text else ""
+
+
+def _draw(purpose: str, entry: Entry) -> int:
+    return seeds.key(0, f"corpus/{purpose}", entry.full)
+
+
+def _picked(
+    purpose: str, skipped: Skipped, fits: Callable[[Entry], object]
+) -> Iterator[tuple[Entry, dict[str, Entry]]]:
+    """Yield up to `PER_FILE` fitting entries a source file, in a mixed order, each with all entries of its file."""
+    packages = (_parsed(_package(name, skipped), skipped) for name in PACKAGES)
+    for _, entries in _alternate([_parsed(_library(), skipped), _alternate(packages)]):
+        by_name = {entry.name: entry for entry in entries}
+        mixed = sorted(filter(fits, entries), key=lambda entry: (_draw(purpose, entry), entry.name))
+        yield from ((entry, by_name) for entry in mixed[:PER_FILE])
+
+
+# ---------------------------------------------------------------------------------------------- post-training rows
+
+
+def questions(limit: int = 3000, *, skipped: Skipped | None = None) -> Iterator[dict[str, str]]:
+    """Return question and answer rows drawn from docstrings, in English and Chinese.
+
+    Parameters
+    ----------
+    limit : int, rows
+    skipped : Counter or None
+        As for `documents`.
+
+    Returns
+    -------
+    iterator of {"query": str, "response": str}
+        At most two questions about one name, and never twice the same query.
+
+    Examples
+    --------
+    >>> sorted(next(questions(1)))
+    ['query', 'response']
+    """
+    return _first(_questions(Counter() if skipped is None else skipped), limit)
+
+
+def _questions(skipped: Skipped) -> Iterator[dict[str, str]]:
+    for entry, _ in _picked("questions", skipped, lambda entry: True):
+        start = _draw("question", entry) % len(QUESTIONS)
+        asked: list[Callable[[Entry], str]] = []
+        for question in (*QUESTIONS[start:], *QUESTIONS[:start]):
+            query, response = _ask(entry, question)
+            if response and question[2] not in asked and len(asked) < 2:
+                asked.append(question[2])
+                yield {"query": query, "response": response}
+
+
+#: System turn, first question, later questions; by language.
+TALK = {
+    "en": (
+        "You answer questions about Python libraries from their own documentation.",
+        "What is `{name}` for?",
+        ("How do I use its `{name}`?", "And `{name}`?"),
+    ),
+    "zh": (
+        "你根据官方文档回答有关 Python 库的问题。",
+        "`{name}` 是用来做什么的？",
+        ("它的 `{name}` 怎么用？", "那么 `{name}` 呢？"),
+    ),
+}
+
+
+def conversations(limit: int = 600, *, skipped: Skipped | None = None) -> Iterator[dict[str, list[dict[str, str]]]]:
+    """Return conversations of two or three exchanges about one class or module and what it holds.
+
+    Parameters
+    ----------
+    limit : int, rows
+    skipped : Counter or None
+        As for `documents`.
+
+    Returns
+    -------
+    iterator of {"messages": [{"role": str, "content": str}, ...]}
+        About one in three opens with a system turn, one in four is asked in Chinese.
+
+    Examples
+    --------
+    >>> [message["role"] for message in next(conversations(1))["messages"]][-2:]
+    ['user', 'assistant']
+    """
+    return _first(_conversations(Counter() if skipped is None else skipped), limit)
+
+
+def _conversations(skipped: Skipped) -> Iterator[dict[str, list[dict[str, str]]]]:
+    for entry, by_name in _picked("conversations", skipped, lambda entry: entry.members and _prose(entry)):
+        inside = [by_name[name] for name in entry.members if _prose(by_name[name])]
+        if inside:
+            yield {"messages": _talk(entry, inside, _draw("conversation", entry))}
+
+
+def _talk(entry: Entry, inside: list[Entry], draw: int) -> list[dict[str, str]]:
+    system, first, later = TALK["zh" if draw % 4 == 0 else "en"]
+    said = [("system", system)] if draw // 4 % 3 == 0 else []
+    said += [("user", first.format(name=entry.full)), ("assistant", _prose(entry))]
+    members = sorted(inside, key=lambda member: (_draw("member", member), member.name))
+    for member, ask in zip(members, later[: 1 + draw // 12 % 2], strict=False):
+        said += [
+            ("user", ask.format(name=member.name.rpartition(".")[2])),
+            ("assistant", _call(member) or _prose(member)),
+        ]
+    return [{"role": role, "content": content} for role, content in said]
+
+
+def preferences(limit: int = 600, *, skipped: Skipped | None = None) -> Iterator[dict[str, str]]:
+    """Return preference rows: the right docstring, and the one of a neighbour or a part of the right one.
+
+    Parameters
+    ----------
+    limit : int, rows
+    skipped : Counter or None
+        As for `documents`.
+
+    Returns
+    -------
+    iterator of {"query": str, "chosen": str, "rejected": str}
+        Rejected is what the same file says about the most similarly named thing (a word or the first three
+        letters in common); where there is none, the first half of the chosen words.
+
+    Examples
+    --------
+    >>> row = next(preferences(1))
+    >>> row["chosen"] != row["rejected"]
+    True
+    """
+    return _first(_preferences(Counter() if skipped is None else skipped), limit)
+
+
+def _preferences(skipped: Skipped) -> Iterator[dict[str, str]]:
+    about = [question for question in QUESTIONS if question[2] is _prose]
+    for entry, by_name in _picked("preferences", skipped, _prose):
+        question = about[_draw("preference", entry) % len(about)]
+        query, chosen = _ask(entry, question)
+        rejected = _worse(entry, by_name.values())
+        if rejected:
+            yield {"query": query, "chosen": chosen, "rejected": question[1].format(name=entry.full, answer=rejected)}
+
+
+def _worse(entry: Entry, others: Iterable[Entry]) -> str:
+    right = _prose(entry)
+    rivals = [other for other in others if _alike(entry, other) and _prose(other) not in ("", right)]
+    if rivals:
+        return _prose(max(rivals, key=lambda other: _alike(entry, other)))
+    words = re.findall(r"\S+\s*", right)
+    return "".join(words[: len(words) // 2]).strip() if len(words) >= 10 else ""
+
+
+def _alike(one: Entry, other: Entry) -> int:
+    """Return how many letters two names have in common: those of shared words, or of the same beginning."""
+    left, right = one.name.rpartition(".")[2], other.name.rpartition(".")[2]
+    shared = sum(map(len, set(left.split("_")) & set(right.split("_"))))
+    start = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(left, right, strict=False)))
+    return max(shared, start if start >= 3 else 0)
+
+
+# ---------------------------------------------------------------------------------------------------------- files
+
+KINDS: dict[str, Callable[..., Iterator[Any]]] = {
+    "documents": documents,
+    "questions": questions,
+    "conversations": conversations,
+    "preferences": preferences,
+}
+
+
+def write(folder: str | Path, *, skipped: Skipped | None = None, **limits: int) -> list[Path]:
+    """Write JSONL files of the kinds named, so that a notebook can start from files.
+
+    Parameters
+    ----------
+    folder : path
+        Made if it is not there.
+    skipped : Counter or None
+        As for `documents`.
+    **limits : int, rows
+        One for each kind wanted: ``questions=3000, conversations=600``; the file is ``questions.jsonl``.
+
+    Returns
+    -------
+    list of Path
+        In the order of the keywords. One installation always writes the same bytes.
+
+    Raises
+    ------
+    UnknownName
+        If a kind is none of ``documents``, ``questions``, ``conversations``, ``preferences``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> [path.name for path in write(tempfile.mkdtemp(), questions=2, preferences=1)]
+    ['questions.jsonl', 'preferences.jsonl']
+    """
+    for kind in limits:
+        if kind not in KINDS:
+            raise unknown("corpus", "kind of rows", kind, KINDS)
+    return [
+        _write(Path(folder, f"{kind}.jsonl"), KINDS[kind](limit, skipped=skipped)) for kind, limit in limits.items()
+    ]
+
+
+def _write(path: Path, rows: Iterator[Any]) -> Path:
+    with write_whole(path, "w") as file:
+        for row in rows:
+            row = asdict(row) if isinstance(row, Document) else row
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    return path
+
+
+# -------------------------------------------------------------------------------------------------- the planted world
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A document and what a stage must find in it.
+
+    Parameters
+    ----------
+    document : Document
+    kind : str
+        ``plain`` (nothing to find), ``exact_twin``, ``near_twin``, ``personal_data``, ``benchmark_item``, ``mojibake``,
+        ``chinese``, ``navigation`` or ``empty``.
+    answer : tuple of str
+        What is known: each piece of personal data as it stands in the text; the benchmark item as the benchmark has it;
+        the broken line as it should read; the language. Empty where the kind says it all.
+    twin : str or None
+        The id of the document this one repeats; the twin comes earlier.
+    """
+
+    document: Document
+    kind: str
+    answer: tuple[str, ...] = ()
+    twin: str | None = None
+
+
+_LIGHTHOUSE = """The keeper of the northern lighthouse wrote one line in his book every evening. Most of the lines \
+are about the wind, because the wind decided whether the supply boat could land. In forty years he missed only three \
+evenings: two for the fever of 1911, and one for the night his daughter was born. When the lamp was made electric, \
+nobody needed a keeper any more, but he stayed another winter and kept writing. The book is in the town museum now, \
+open at the last page, where it says that the sea was calm, that the lamp had burned without fault, and that he had \
+polished the glass one more time although there was no reason to.
+"""
+
+_BREAD = """Bread needs flour, water, salt and time, and the last of these does most of the work. While the dough \
+rests, the flour drinks the water, and long strands form that later hold the gas the yeast gives off. A dough that \
+rested overnight in a cool room can be shaped in a minute; a dough that was hurried has to be kneaded for a quarter \
+of an hour and still tastes of little. Bake it hot, on a stone if there is one, and put a cup of water on the floor \
+of the oven, so that the crust stays soft until the loaf has risen. It is done when it sounds hollow. Let it cool \
+before you cut it.
+"""
+
+_BEES = """A swarm that looks for a new home sends out a few hundred scouts. A scout that found a hollow tree comes \
+back and dances; the better the tree, the longer she dances, and the more of the others fly out to see for \
+themselves. Nobody compares two trees, and nobody counts all the votes. Still, after a day or two nearly every \
+dancer points to the same place, and once enough of them meet there at the same time, the swarm warms up and leaves. \
+Most often it has chosen the best tree within reach.
+"""
+
+_CONTACT = """Notes of the allotment society, spring meeting. The water will be turned on in the second week of \
+April if the nights stay free of frost. Whoever wants one of the two free plots should write to Ilse Marwood, \
+ilse.marwood@allotment.example, or call her on +1 202 555 0147 in the evening. The shed key hangs in the usual \
+place. The new weather station reports to 203.0.113.24 every ten minutes; its readings can be seen on the notice \
+board. The compost is ready, two barrows for each plot. The summer party is on the last Saturday of June.
+"""
+
+_ITEM = """A tram driver makes six round trips before lunch and four after it. Every round trip takes 35 minutes, \
+and between two trips she waits 5 minutes at the depot. How many minutes does she drive in one day?"""
+
+_EXERCISES = f"""Here are the exercises our group worked on last Thursday. The first was easy once we drew the line \
+on the board. The second took us longer, because half of us counted the breaks as driving.
+
+{_ITEM}
+
+The answer we agreed on is 350. The third exercise was about filling a pool with two pipes, and everybody had seen \
+it before.
+"""
+
+_CAFE = "The café by the bridge serves crème brûlée until midnight — a naïve plan for a town of early risers."
+
+_CHINESE = """山里的茶园在清明以前最忙。天刚亮，采茶的人就背着竹篓上山，只摘枝头最嫩的一芽一叶。\
+一个熟手忙一整天，摘下的鲜叶不过四五斤，炒干以后只剩一斤左右。炒茶全凭手上的感觉：锅太热，叶子会焦；锅不够热，茶就发青。\
+老师傅说，温度计告诉你锅有多热，手告诉你茶有多热，两件事并不一样。\
+傍晚收工，大家围坐在院子里，先喝的总是去年的陈茶，因为新茶要放上几天，等火气退了才好入口。
+"""
+
+_MENU = """Home
+Products
+Prices
+About us
+Log in
+Register
+Home > Shop > Garden > Tools
+Sort by: price | name | newest
+1 2 3 4 5 … Next »
+Follow us
+Cookie settings
+Terms · Privacy · Imprint
+"""
+
+
+def planted() -> tuple[Planted, ...]:
+    """Return the small world with known answers, always the same.
+
+    Examples
+    --------
+    >>> [case.kind for case in planted()][:4]
+    ['plain', 'exact_twin', 'plain', 'near_twin']
+    """
+    near = _BREAD.replace("a quarter of an hour", "twenty minutes").replace(
+        "Let it cool before you cut it.", "Cool it."
+    )
+    broken = _BEES + _CAFE.encode("utf-8").decode("cp1252") + "\n"
+    return (
+        _case("lighthouse", _LIGHTHOUSE, "plain"),
+        _case("lighthouse_again", _LIGHTHOUSE, "exact_twin", twin="planted#lighthouse"),
+        _case("bread", _BREAD, "plain"),
+        _case("bread_retold", near, "near_twin", twin="planted#bread"),
+        _case(
+            "contact", _CONTACT, "personal_data", ("ilse.marwood@allotment.example", "+1 202 555 0147", "203.0.113.24")
+        ),
+        _case("exercises", _EXERCISES, "benchmark_item", (_ITEM,)),
+        _case("cafe", broken, "mojibake", (_CAFE,)),
+        _case("tea", _CHINESE, "chinese", ("zh",)),
+        _case("menu", _MENU, "navigation"),
+        _case("empty", "", "empty"),
+    )
+
+
+def _case(name: str, text: str, kind: str, answer: tuple[str, ...] = (), twin: str | None = None) -> Planted:
+    return Planted(Document(f"planted#{name}", text, "planted"), kind, answer, twin)

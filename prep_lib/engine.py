@@ -1,0 +1,667 @@
+"""Where tasks run and what is already done.
+
+    task = pure function of (a span of input, parameters) + the key of everything its bytes depend on
+
+    worker   out/        the task writes its files into a folder of its own
+    parent   rename      every file to its name in the run's folder
+             record      .prep/tasks/NAME.json, written last: its presence means the task is complete
+
+    again    same key, same files      not run
+             another key               the record goes first, then the files, then it runs
+
+A worker that dies costs what was in flight: it runs again, then in halves until the culprit flies alone, and a task
+that takes its worker down twice alone fails by name. When this process dies its workers see it within a second and end.
+Only this process renames and records, so an orphan can never finish anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import pickle
+import re
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from prep_lib.errors import BadParameter, PrepError, RunLocked, TaskFailed, unknown
+from prep_lib.files import is_temporary, space_for, write_whole
+from prep_lib.keys import Key, changed
+
+#: Our own corner of an output folder: the lock, the records of finished tasks, what is being written.
+HIDDEN = ".prep"
+
+ENGINES = ("processes", "inline")
+
+#: So many tasks that take their workers down are not bad luck with the data: the run stops.
+LOST = 3
+
+Event = dict[str, Any]
+_listeners: list[Callable[[Event], None]] = []
+_silent = 0
+
+
+@contextlib.contextmanager
+def listen(callback: Callable[[Event], None], *, instead: bool = False) -> Iterator[None]:
+    """Call `callback` with every event while the block runs.
+
+    Parameters
+    ----------
+    callback : callable of one dict
+        ``{"event": "begin", "stage", "tasks", "done"}``, ``{"event": "task", "stage", "name", "done", "tasks",
+        "seconds"}``, ``{"event": "end", "stage", "seconds"}``, ``{"event": "note", "text"}``.
+    instead : bool
+        True: the printed lines are not wanted meanwhile.
+    """
+    global _silent
+    _listeners.append(callback)
+    _silent += instead
+    try:
+        yield
+    finally:
+        _listeners.remove(callback)
+        _silent -= instead
+
+
+def emit(event: str, **fields: Any) -> None:
+    """Tell every listener, and print unless one of them draws instead."""
+    whole = {"event": event, **fields}
+    for callback in list(_listeners):
+        callback(whole)
+    if not _silent:
+        _printer(whole)
+
+
+class _Printer:
+    """A line every 10 s, every minute once a stage has taken ten."""
+
+    def __init__(self) -> None:
+        self.began = self.last = 0.0
+
+    def __call__(self, event: Event) -> None:
+        now = time.monotonic()
+        kind = event["event"]
+        if kind == "begin":
+            self.began = self.last = now
+            if event["done"]:
+                self._say(f"{event['stage']}: {event['done']} of {event['tasks']} tasks were already done")
+        elif kind == "note":
+            self._say(event["text"])
+        elif kind == "task" and now - self.last >= (10 if now - self.began < 600 else 60):
+            self.last = now
+            self._say(f"{event['stage']}: {event['done']} of {event['tasks']} tasks, {now - self.began:.0f} s")
+        elif kind == "end" and self.last > self.began:
+            self._say(f"{event['stage']}: done, {event['seconds']:.0f} s")
+
+    def _say(self, text: str) -> None:
+        print(text, flush=True)
+
+
+_printer = _Printer()
+
+
+def default_workers() -> int:
+    """Return the cores this process may use: affinity, cgroup and ``PREP_WORKERS`` respected."""
+    import loky
+
+    asked = os.environ.get("PREP_WORKERS", "")
+    if asked and not (asked.isdecimal() and int(asked)):
+        raise BadParameter(f"engine: PREP_WORKERS must be a whole number of at least 1; got {asked!r}")
+    return int(asked) if asked else loky.cpu_count()
+
+
+def memory_limit() -> int:
+    """Return the bytes this process may use: the cgroup's limit, or the machine's memory."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else [2**33]
+    for path in _limit_files():
+        with contextlib.suppress(OSError, ValueError):
+            limits.append(int(path.read_text()))
+    return min(limits)
+
+
+def _limit_files() -> Iterator[Path]:
+    """Yield where the limits of this process's control group and of those around it stand (cgroup v2 and v1)."""
+    own: list[str] = []
+    with contextlib.suppress(OSError):
+        own = Path("/proc/self/cgroup").read_text().splitlines()
+    for line in own:
+        kinds, place = line.split(":", 2)[1:]
+        root = Path("/sys/fs/cgroup", "memory" if kinds else "")
+        if not kinds or "memory" in kinds.split(","):
+            group = root / place.lstrip("/")
+            for folder in (group, *group.parents[: len(group.parts) - len(root.parts)]):
+                yield folder / ("memory.limit_in_bytes" if kinds else "memory.max")
+
+
+def parse_bytes(value: int | str) -> int:
+    """Read a size: a number of bytes, or text such as "2GiB", "500 MB".
+
+    Examples
+    --------
+    >>> parse_bytes("2GiB"), parse_bytes(1000)
+    (2147483648, 1000)
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(?:([KMGT])(i?))?B?\s*", str(value), re.IGNORECASE)
+    if not match:
+        raise BadParameter(f"engine: {value!r} is not a size; write bytes or text such as '2GiB', '500MB'")
+    number, unit, binary = match.groups()
+    power = " KMGT".index(unit.upper()) if unit else 0
+    return int(float(number) * (1024 if binary else 1000) ** power)
+
+
+@contextlib.contextmanager
+def lock(folder: str | Path) -> Iterator[None]:
+    """Hold a folder while the block runs.
+
+    The system lets go of the lock when its owner dies, so a dead owner's is taken over, with one line that names it.
+
+    Raises
+    ------
+    RunLocked
+        If a living process holds it; the message names host, process and last sign of life.
+    """
+    import filelock
+
+    folder, hidden = Path(folder), Path(folder, HIDDEN)
+    held, owner = filelock.FileLock(hidden / "lock", thread_local=False), hidden / "owner.json"
+    try:
+        with space_for(hidden / "lock"):
+            hidden.mkdir(parents=True, exist_ok=True)
+            held.acquire(timeout=0)
+    except filelock.Timeout:
+        raise RunLocked(f"engine: {folder} is in use by {_owner(owner)}; wait for it, or use another folder") from None
+    stop = threading.Event()
+    try:
+        if owner.exists():
+            emit("note", text=f"took over the lock of {_owner(owner)}, which is gone")
+        _sweep(folder)
+        with space_for(owner):
+            _write_owner(owner)
+        threading.Thread(target=_heartbeat, args=(owner, stop), daemon=True).start()
+        yield
+    finally:
+        stop.set()
+        _sweep(folder)
+        owner.unlink(missing_ok=True)
+        held.release()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a killed process left half written; only whoever holds the lock may."""
+    hidden = folder / HIDDEN
+    shutil.rmtree(hidden / "tmp", ignore_errors=True)
+    for place in (folder, hidden, hidden / "tasks"):
+        for path in place.glob(".*.tmp"):
+            if is_temporary(path.name):
+                path.unlink(missing_ok=True)
+
+
+def _write_owner(path: Path) -> None:
+    path.write_text(json.dumps({"host": socket.gethostname(), "process": os.getpid()}), "utf-8")
+
+
+def _heartbeat(path: Path, stop: threading.Event) -> None:
+    while not stop.wait(5):
+        with contextlib.suppress(OSError):
+            os.utime(path)
+
+
+def _owner(path: Path) -> str:
+    try:
+        who = json.loads(path.read_text("utf-8"))
+        age = time.time() - path.stat().st_mtime
+        return f"process {who['process']} on {who['host']} (last sign of life {age:.0f} s ago)"
+    except (OSError, ValueError, KeyError):
+        return "a process that has not said its name yet"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A pure function of its arguments, and the files it writes.
+
+    Parameters
+    ----------
+    name : str
+        A file name, unique in its folder; the name of its record.
+    work : callable
+        Called as ``work(**args, out=folder)``; writes its outputs by their base names into `out` and returns a
+        JSON-able dict.
+    args : mapping
+    outputs : tuple of str
+        Paths relative to the run's folder. Exactly these must be there when `work` returns.
+    key : Key or None
+        None: never reused.
+    """
+
+    name: str
+    work: Callable[..., dict[str, Any]]
+    args: Mapping[str, Any]
+    outputs: tuple[str, ...] = ()
+    key: Key | None = None
+
+    def __post_init__(self) -> None:
+        if Path(self.name).name != self.name or self.name in ("", ".."):
+            raise BadParameter(f"engine: a task is named like a file, without folders; got {self.name!r}")
+        outside = [name for name in self.outputs if Path(name).is_absolute() or ".." in Path(name).parts]
+        if outside or len({Path(name).name for name in self.outputs}) < len(self.outputs):
+            raise BadParameter(
+                f"engine: outputs of {self.name} must be inside the folder and differ in their base names"
+            )
+
+
+@dataclass
+class _Store:
+    """The records of finished tasks in a folder."""
+
+    folder: Path
+    keep_old: bool = False
+    redone: Counter[str] = field(default_factory=Counter)
+
+    def path(self, task: Task) -> Path:
+        return self.folder / HIDDEN / "tasks" / f"{task.name}.json"
+
+    def finished(self, task: Task) -> dict[str, Any] | None:
+        """Return the result of a task that is done and still fits; forget one that does not."""
+        record = self._record(task)
+        differs = self._differs(task, record) if record else []
+        if record and not differs:
+            return record["result"]
+        if differs:
+            self.redone["; ".join(differs)] += 1
+        self._forget(task, record)
+        return None
+
+    def _record(self, task: Task) -> dict[str, Any]:
+        try:
+            record = json.loads(self.path(task).read_bytes())
+            return record if {"key", "outputs", "result"} <= record.keys() else {}
+        except (OSError, ValueError, AttributeError):
+            return {}
+
+    def _differs(self, task: Task, record: Mapping[str, Any]) -> list[str]:
+        differs = changed(record["key"] or {}, task.key) if task.key else ["a function that cannot be digested"]
+        if self.keep_old and all(part.startswith("code of") for part in differs):
+            differs = []
+        whole = all(_size(self.folder / name) == size for name, size in record["outputs"].items())
+        if not whole or set(record["outputs"]) != set(task.outputs):
+            differs = [*differs, "missing or cut outputs"]
+        return differs
+
+    def _forget(self, task: Task, record: Mapping[str, Any]) -> None:
+        self.path(task).unlink(missing_ok=True)
+        for name in {*task.outputs, *record.get("outputs", ())}:
+            (self.folder / name).unlink(missing_ok=True)
+
+    def commit(self, task: Task, out: Path, result: dict[str, Any]) -> None:
+        with space_for(self.folder / task.name):
+            for name in task.outputs:
+                target = self.folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(out / target.name, target)
+            shutil.rmtree(out, ignore_errors=True)
+            outputs = {name: _size(self.folder / name) for name in task.outputs}
+            with write_whole(self.path(task), "w") as file:
+                json.dump({"key": task.key, "outputs": outputs, "result": result}, file, indent=1)
+
+
+def _size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+def run_tasks(
+    stage: str,
+    tasks: Sequence[Task],
+    folder: str | Path,
+    *,
+    crew: Crew | None = None,
+    keep_old: bool = False,
+    watch: Callable[[Task, dict[str, Any]], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Run what is not done yet.
+
+    Parameters
+    ----------
+    stage : str
+        For events and errors.
+    tasks : sequence of Task
+        Independent of each other.
+    folder : path
+        Where outputs and records go. Hold its `lock`.
+    crew : Crew or None
+        Who runs them. None: this process, one after the other.
+    keep_old : bool
+        True: a finished task is used even if the code that made it has changed since.
+    watch : callable or None
+        Called after each finished task, also for those found done; may raise to stop the run.
+
+    Returns
+    -------
+    list of dict
+        The results in the order of `tasks`, as JSON gives them back: the same from a worker and from a record.
+
+    Raises
+    ------
+    BadParameter
+        If two tasks have one name or write one file.
+    TaskFailed
+        If a task raised, wrote other files than it named, or kills its worker; the finished ones are kept.
+    PrepError
+        One of ours passes through as it is.
+    """
+    _check_apart([task.name for task in tasks], f"{stage}: two tasks are named")
+    _check_apart([name for task in tasks for name in task.outputs], f"{stage}: two tasks write")
+    store, began = _Store(Path(folder), keep_old), time.monotonic()
+    results = {task.name: result for task in tasks if (result := store.finished(task)) is not None}
+    for why, count in store.redone.items():
+        emit("note", text=f"{stage}: {count} of {len(tasks)} finished tasks are redone: {why}")
+    emit("begin", stage=stage, tasks=len(tasks), done=len(results))
+    watch = watch or (lambda task, result: None)
+    for task in tasks:
+        if task.name in results:
+            watch(task, results[task.name])
+    open_tasks = [task for task in tasks if task.name not in results]
+    # Closed at once when `watch` raises: a generator left to the garbage collector would let its workers go on.
+    with contextlib.closing((crew or Crew("inline")).run(stage, open_tasks, store.folder)) as finished:
+        for task, out, result, seconds in finished:
+            store.commit(task, out, result)
+            results[task.name] = result
+            emit("task", stage=stage, name=task.name, done=len(results), tasks=len(tasks), seconds=round(seconds, 3))
+            watch(task, result)
+    emit("end", stage=stage, seconds=round(time.monotonic() - began, 3))
+    return [results[task.name] for task in tasks]
+
+
+def _check_apart(names: Sequence[str], what: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise BadParameter(f"engine: {what} {twice[0]}")
+
+
+_Done = tuple[Task, Path, dict[str, Any], float]
+
+
+class Crew:
+    """Whoever runs tasks: worker processes, this process, or an executor handed in.
+
+    Parameters
+    ----------
+    engine : "processes", "inline" or concurrent.futures.Executor
+        All give the same bytes.
+    workers : int or None
+        None: `default_workers`; an executor handed in gets all tasks at once.
+
+    Use it as a context manager: worker processes live as long as the block, and none is left behind it.
+    """
+
+    def __init__(self, engine: str | Executor = "processes", workers: int | None = None) -> None:
+        if isinstance(engine, str) and engine not in ENGINES:
+            raise unknown("engine", "engine", engine, ENGINES)
+        if workers is not None and workers < 1:
+            raise BadParameter(f"engine: workers must be at least 1, or None for this machine's share; got {workers}")
+        self.engine, self.workers = engine, workers or default_workers()
+        self._room = self.workers if workers or isinstance(engine, str) else sys.maxsize
+        self._pool: Executor | None = None
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._close(kill=kind is not None)
+
+    def run(self, stage: str, tasks: Sequence[Task], folder: Path) -> Generator[_Done, None, None]:
+        """Yield every task with the folder it wrote, its result and the seconds it took, as they finish."""
+        scratch = folder / HIDDEN / "tmp"
+        with space_for(scratch):
+            scratch.mkdir(parents=True, exist_ok=True)
+        try:
+            if self.engine == "inline":
+                for task in tasks:
+                    yield task, *_collect(_attempt(stage, task, scratch))
+            else:
+                yield from self._parallel(stage, tasks, scratch)
+        except BaseException:
+            self._close(kill=True)
+            raise
+
+    def _parallel(self, stage: str, tasks: Sequence[Task], scratch: Path) -> Iterator[_Done]:
+        groups, deaths, lost = deque([deque(tasks)]), _Deaths(stage), list[str]()
+        while groups and len(lost) < LOST:
+            fallen = yield from self._fly(stage, groups[0], scratch)
+            if not groups[0]:
+                groups.popleft()
+            if fallen:
+                self._close(kill=True)
+                if not isinstance(self.engine, str):
+                    raise TaskFailed(f"{stage}: the executor broke while it ran {_names(fallen)}; hand in a new one")
+                again = deaths.regroup(fallen)
+                groups.extendleft(reversed(again))
+                lost += [] if again else [fallen[0].name]
+        if lost:
+            raise TaskFailed(
+                f"{stage}: task {', '.join(lost)} took its worker down twice while it ran alone (killed, or out of "
+                "memory); use fewer workers or a smaller memory_budget"
+            )
+
+    def _fly(self, stage: str, waiting: deque[Task], scratch: Path) -> Generator[_Done, None, list[Task]]:
+        """Run the waiting tasks; if the pool breaks return those that were in flight, and leave the others waiting."""
+        flying: dict[Future[Any], Task] = {}
+        fallen, failed = list[Task](), list[PrepError]()
+        try:
+            while flying or (waiting and not fallen and not failed):
+                while waiting and not fallen and not failed and len(flying) < self._room:
+                    task = waiting.popleft()
+                    try:
+                        flying[self._submit(stage, task, scratch)] = task
+                    except PrepError as error:
+                        failed.append(error)
+                for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                    task = flying.pop(future)
+                    try:
+                        yield task, *_collect(_outcome(stage, task, future))
+                    except BrokenExecutor:
+                        fallen.append(task)
+                    except PrepError as error:
+                        failed.append(error)
+                        # Those that have begun may finish, and are kept.
+                        flying = {future: task for future, task in flying.items() if not future.cancel()}
+        finally:
+            for future in flying:
+                future.cancel()
+        if failed:
+            raise failed[0]
+        return fallen
+
+    def _submit(self, stage: str, task: Task, scratch: Path) -> Future[Any]:
+        # Packed here and unpacked in the task's own frame: then a function that cannot travel fails by name instead of
+        # breaking the pool, and any pool of processes takes closures and notebook functions.
+        import cloudpickle
+
+        try:
+            packed = cloudpickle.dumps(replace(task, key=None))
+        except Exception as error:
+            raise TaskFailed(f"{stage}: task {task.name} cannot be sent to a worker: {error}") from error
+        try:
+            if not isinstance(self.engine, str):
+                return self.engine.submit(_work, stage, task.name, packed, scratch, os.getpid())
+            with _interrupt_blocked():
+                return self._own_pool().submit(_work, stage, task.name, packed, scratch, os.getpid())
+        except BrokenExecutor as error:
+            # The pool broke between two calls: the task comes back as fallen, like those in flight.
+            future: Future[Any] = Future()
+            future.set_exception(error)
+            return future
+        except RuntimeError as error:
+            raise TaskFailed(f"{stage}: the executor takes no work: {error}") from error
+
+    def _own_pool(self) -> Executor:
+        if self._pool is None:
+            import loky
+
+            # It renews a worker that has grown by 300 MB, which one that holds a tokenizer does: nobody need know.
+            warnings.filterwarnings("ignore", "A worker was restarted", UserWarning)
+            self._pool = loky.ProcessPoolExecutor(
+                self.workers, initializer=_begin_worker, initargs=(os.getpid(), list(sys.path)), env=_ONE_THREAD
+            )
+        return self._pool
+
+    def _close(self, kill: bool) -> None:
+        if self._pool is not None:
+            pool, self._pool = self._pool, None
+            pool.shutdown(wait=True, kill_workers=kill)  # type: ignore[call-arg]
+
+
+class _Deaths:
+    """Who was in flight when a worker died, and who flies with whom next."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage, self.seen, self.alone = stage, Counter[str](), Counter[str]()
+
+    def regroup(self, fallen: Sequence[Task]) -> list[deque[Task]]:
+        """Return the groups in which the fallen run again; none for one that fell twice alone."""
+        again = any(self.seen[task.name] for task in fallen)
+        self.seen.update(task.name for task in fallen)
+        if len(fallen) == 1:
+            self.alone[fallen[0].name] += 1
+            if self.alone[fallen[0].name] > 1:
+                return []
+        emit("note", text=f"{self.stage}: a worker died (killed, or out of memory); {_names(fallen)} run again")
+        # Once is chance, so all fly together and little time is lost; from the second time on the culprit is sought.
+        half = (len(fallen) + 1) // 2 if again else len(fallen)
+        return [deque(part) for part in (fallen[:half], fallen[half:]) if part]
+
+
+def _names(tasks: Sequence[Task]) -> str:
+    shown = ", ".join(task.name for task in tasks[:3])
+    return shown if len(tasks) <= 3 else f"{shown} and {len(tasks) - 3} more"
+
+
+def _outcome(stage: str, task: Task, future: Future[Any]) -> tuple[Path, float]:
+    try:
+        return future.result()
+    except (PrepError, BrokenExecutor):
+        raise
+    except Exception as error:
+        raise _failure(stage, task.name, error) from error
+
+
+def _failure(stage: str, name: str, error: BaseException) -> TaskFailed:
+    if isinstance(error, MemoryError):
+        return TaskFailed(f"{stage}: task {name} ran out of memory; use fewer workers or a smaller memory_budget")
+    return TaskFailed(f"{stage}: task {name}: {type(error).__name__}: {error}")
+
+
+# In a worker
+
+#: Parallelism is ours, one process a core; a library that starts its own threads inside would fight it.
+_ONE_THREAD = {
+    **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA", "RAYON")},
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+@contextlib.contextmanager
+def _interrupt_blocked() -> Iterator[None]:
+    """Start processes that Ctrl-C does not reach while they load: it goes to the whole terminal group."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin_worker(parent: int, path: list[str]) -> None:
+    # The parent decides what an interrupt means, and ends the workers itself.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.path[:] = path
+    _end_with(parent)
+
+
+@functools.cache
+def _end_with(parent: int) -> None:
+    """End this worker when its parent is gone: an orphan would hold memory and cores for nobody."""
+    threading.Thread(target=_wait_for_end, args=(parent,), daemon=True).start()
+
+
+def _wait_for_end(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+def _work(stage: str, name: str, packed: bytes, scratch: Path, parent: int) -> tuple[Path, float]:
+    """Unpack and run a task, in whatever process or thread an executor chose."""
+    if os.getppid() == parent:
+        _end_with(parent)
+    try:
+        task = pickle.loads(packed)
+    except Exception as error:
+        raise TaskFailed(f"{stage}: task {name} cannot be loaded by a worker: {error}") from error
+    return _attempt(stage, task, scratch)
+
+
+def _attempt(stage: str, task: Task, scratch: Path) -> tuple[Path, float]:
+    """Run a task in a new folder; return it and the seconds. The result lies beside it, see `_collect`."""
+    began, out = time.monotonic(), None
+    try:
+        with space_for(scratch.parent.parent / task.name):
+            out = Path(tempfile.mkdtemp(prefix=f"{task.name}-", dir=scratch))
+            result = task.work(**task.args, out=out)
+            _check_outputs(stage, task, out, result)
+            _flush(out)
+            _result_path(out).write_text(json.dumps(result), "utf-8")
+            return out, time.monotonic() - began
+    except BaseException as error:
+        if out is not None:
+            shutil.rmtree(out, ignore_errors=True)
+            _result_path(out).unlink(missing_ok=True)
+        if isinstance(error, PrepError | KeyboardInterrupt | GeneratorExit):
+            raise
+        # As ours, because an exception of somebody else's may not survive the way back to the parent.
+        raise _failure(stage, task.name, error) from error
+
+
+def _check_outputs(stage: str, task: Task, out: Path, result: Any) -> None:
+    if not isinstance(result, dict):
+        raise TaskFailed(f"{stage}: task {task.name} returned a {type(result).__name__}, not a dict")
+    named, written = {Path(name).name for name in task.outputs}, {path.name for path in out.iterdir()}
+    if missing := sorted(named - written):
+        raise TaskFailed(f"{stage}: task {task.name} did not write {', '.join(missing)}")
+    if strange := sorted(written - named):
+        raise TaskFailed(f"{stage}: task {task.name} wrote {', '.join(strange)}, which it does not name as output")
+
+
+def _flush(out: Path) -> None:
+    for path in out.iterdir():
+        with open(path, "rb+") as file:
+            os.fsync(file.fileno())
+
+
+def _result_path(out: Path) -> Path:
+    # Not sent through the pool's pipe: a worker killed in the middle of a long message would leave its reader waiting.
+    return out.with_name(f"{out.name}.json")
+
+
+def _collect(finished: tuple[Path, float]) -> tuple[Path, dict[str, Any], float]:
+    out, seconds = finished
+    result = json.loads(_result_path(out).read_bytes())
+    _result_path(out).unlink()
+    return out, result, seconds

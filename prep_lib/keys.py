@@ -1,0 +1,427 @@
+"""Everything the bytes of an output depend on, as a key of short digests.
+
+inputs       what is read, by content
+parameters   every value that changes the output
+code         our modules, one digest each, without comments and docstrings
+versions     libraries whose output is written as it is
+
+same key, same bytes; another key, and `changed` names what differs
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import datetime
+import decimal
+import dis
+import enum
+import fractions
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import logging
+import os
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from prep_lib.errors import BadParameter
+from prep_lib.jit import Kernel
+
+#: Parts by name, so that a run can say which of them changed.
+Key = dict[str, Any]
+
+#: The package whose modules are followed from each other; its front door holds no code that makes bytes.
+OURS = "prep_lib"
+
+
+def make_key(
+    *, inputs: Any = None, parameters: Any = None, modules: Sequence[str] = (), packages: Sequence[str] = ()
+) -> Key:
+    """Return the key of a task or a notebook.
+
+    Parameters
+    ----------
+    inputs, parameters : JSON-able
+        Digests of what is read, and every value that changes the output.
+    modules : sequence of str
+        Modules of `prep_lib` whose code makes the output; those they import are found.
+    packages : sequence of str
+        Libraries whose output is written as it is.
+
+    Raises
+    ------
+    BadParameter
+        If a value has no exact text: two different ones could look the same.
+
+    Examples
+    --------
+    >>> sorted(make_key(inputs=["abc"], modules=["prep_lib.special"]))
+    ['code', 'inputs', 'parameters', 'versions']
+    """
+    versions = {name: importlib.metadata.version(name) for name in sorted(packages)}
+    return {
+        "inputs": _short(inputs), "parameters": _short(parameters), "code": code_digest(*modules), "versions": versions,
+    }  # fmt: skip
+
+
+def changed(old: Key, new: Key) -> list[str]:
+    """Name the parts of a key that differ, the changed modules among them.
+
+    Examples
+    --------
+    >>> changed({"inputs": 1, "code": {"a": 1, "b": 2}}, {"inputs": 1, "code": {"a": 1, "b": 3}})
+    ['code of b']
+    """
+    out = []
+    for part in sorted({*old, *new}):
+        before, after = old.get(part), new.get(part)
+        if before != after and isinstance(before, dict) and isinstance(after, dict):
+            names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
+            out.append(f"{part} of {', '.join(names)}")
+        elif before != after:
+            out.append(part)
+    return out
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True, default=_plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise BadParameter(
+        f"keys: a {type(value).__name__} has no exact text to tell it by; give a digest of it, or text, numbers, lists"
+    )
+
+
+# Modules: by their source
+
+
+def code_digest(*modules: str) -> dict[str, str]:
+    """Digest the code of modules and of all modules they import that are not installed packages.
+
+    Comments, docstrings and layout do not count. Nothing is imported to find out.
+
+    Examples
+    --------
+    >>> sorted(code_digest("prep_lib.seeds"))
+    ['prep_lib.errors', 'prep_lib.seeds']
+    """
+    found: dict[str, str] = {}
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name == OURS:
+            # Who takes a name from the front door may get it from any room.
+            waiting.extend(other for other in _rooms() if other not in found)
+        elif name not in found and (path := _source_of(name)) is not None:
+            found[name], imports = _digest_source(name, path, os.stat(path).st_mtime_ns)
+            waiting.extend(imports)
+    return found
+
+
+def _rooms() -> list[str]:
+    root = Path(__file__).parent
+    paths = (path.relative_to(root).with_suffix("") for path in root.rglob("*.py"))
+    names = (".".join((OURS, *path.parts)).removesuffix(".__init__") for path in paths)
+    return sorted(name for name in names if name != OURS)
+
+
+def _source_of(name: str) -> str | None:
+    """Return the file of a module that is ours or the user's; None for Python's own and installed ones."""
+    top, *rest = name.split(".")
+    if not top or top in sys.stdlib_module_names:
+        return None
+    loaded = getattr(sys.modules.get(name), "__file__", None)
+    found = [loaded] if loaded else [place for folder in _folders(top, bool(rest)) for place in _places(folder, rest)]
+    path = next((path for path in found if path and path.endswith(".py") and os.path.isfile(path)), None)
+    return None if path is None or {"site-packages", "dist-packages"} & set(Path(path).parts) else path
+
+
+def _folders(top: str, inside: bool) -> list[str]:
+    """Return where the modules of a package lie, or the file of one that is no package."""
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return []
+    if spec is None or not inside:
+        return [spec.origin] if spec is not None and spec.origin else []
+    return list(spec.submodule_search_locations or ())
+
+
+def _places(folder: str, rest: Sequence[str]) -> list[str]:
+    base = os.path.join(folder, *rest)
+    return [f"{base}.py", os.path.join(base, "__init__.py")] if rest else [folder]
+
+
+@functools.lru_cache(maxsize=512)
+def _digest_source(name: str, path: str, mtime_ns: int) -> tuple[str, tuple[str, ...]]:
+    tree = ast.parse(Path(path).read_bytes())
+    package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
+    imports: set[str] = set()
+    for node in ast.walk(tree):
+        imports.update(_imports(node, package))
+        _take_docstring(node)
+    code = compile(ast.fix_missing_locations(tree), name, "exec", dont_inherit=True)
+    return _short(_describe_code(_Describer(), code)), tuple(sorted(imports - {name}))
+
+
+def _imports(node: ast.AST, package: str) -> Iterator[str]:
+    """Yield what an import statement may load: ``from a import b`` is module ``a.b`` if there is one, else ``a``."""
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        above = package.split(".")[: 1 - node.level or None] if node.level else []
+        base = ".".join([*above, *([node.module] if node.module else [])])
+        for alias in node.names:
+            inner = f"{base}.{alias.name}"
+            yield inner if _source_of(inner) else base
+
+
+def _take_docstring(node: ast.AST) -> None:
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+        first = node.body[0]
+        if isinstance(first, ast.Expr) and isinstance(getattr(first.value, "value", None), str):
+            node.body = node.body[1:] or [ast.Pass()]
+
+
+@functools.cache
+def _owners() -> dict[str, list[str]]:
+    return {name: sorted(set(owners)) for name, owners in importlib.metadata.packages_distributions().items()}
+
+
+def _identity(name: str) -> list[Any]:
+    """Return what tells the state of a module: Python's version, the package's version, or the code."""
+    top = name.split(".")[0]
+    if top in sys.stdlib_module_names:
+        return ["python", *sys.version_info[:2]]
+    if code := code_digest(name):
+        return ["code", sorted(code.items())]
+    owners = _owners().get(top)
+    if not owners:
+        raise _CannotDigest(f"module {name}")
+    return ["package", [[owner, importlib.metadata.version(owner)] for owner in owners]]
+
+
+# Functions: by their compiled code, which is what runs, and all it uses
+
+
+def function_digest(function: Any) -> str | None:
+    """Digest a user's function by code, defaults, closure values and the globals it names.
+
+    Comments, docstrings and layout do not count. What comes from an installed package counts by its version.
+
+    Returns
+    -------
+    str or None
+        None if something it uses cannot be digested (an open file, an object of unknown state): what it makes is then
+        never reused, and the caller says so.
+
+    Examples
+    --------
+    >>> function_digest(len) is not None
+    True
+    >>> function_digest(iter([1]).__next__) is None
+    True
+    """
+    try:
+        return _short(_Describer()(function))
+    except (_CannotDigest, RecursionError):
+        return None
+
+
+class _CannotDigest(Exception):
+    pass
+
+
+_TIMES = datetime.date | datetime.time | datetime.timedelta | datetime.timezone
+#: Values whose repr is exact.
+_EXACT = (
+    str | int | float | complex | bytes | None | types.EllipsisType | range | slice | PurePath
+    | decimal.Decimal | fractions.Fraction | _TIMES | np.dtype | np.generic
+)  # fmt: skip
+
+#: What a class carries that nothing runs by, or that its functions carry too.
+_CLASS_NOISE = {
+    "__doc__", "__module__", "__qualname__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__",
+    "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__dataclass_fields__",
+    "__dataclass_params__", "__match_args__", "__abstractmethods__", "_abc_impl",
+}  # fmt: skip
+
+
+class _Describer:
+    """Makes something JSON-able that is equal for equal values, and follows functions into what they use."""
+
+    def __init__(self) -> None:
+        # Functions and classes met already, kept alive so that no id is given twice.
+        self._met: dict[int, tuple[int, Any]] = {}
+        self._above: set[int] = set()
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, _EXACT):
+            return [type(value).__name__, repr(value)]
+        if (reference := _reference(value)) is not None:
+            return reference
+        if id(value) in self._met:
+            return ["met", self._met[id(value)][0]]
+        if isinstance(value, types.FunctionType | type):
+            self._met[id(value)] = len(self._met), value
+        return self._inside(value, _how(value))
+
+    def _inside(self, value: Any, how: Callable[[_Describer, Any], Any]) -> Any:
+        if id(value) in self._above:
+            return "recursive"
+        self._above.add(id(value))
+        try:
+            return [type(value).__name__, how(self, value)]
+        finally:
+            self._above.discard(id(value))
+
+
+def _reference(value: Any) -> Any:
+    """Name what anybody can import from Python, an installed package or our modules; None for anything else."""
+    module = getattr(value, "__module__", None)
+    name = getattr(value, "__qualname__", getattr(value, "__name__", None))
+    if not (callable(value) and isinstance(module, str) and isinstance(name, str)) or _is_users(module):
+        return None
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return [name, _identity(module)] if found is value else None
+
+
+def _is_users(module: str) -> bool:
+    return module == "__main__" or (module.split(".")[0] != OURS and _source_of(module) is not None)
+
+
+def _how(value: Any) -> Callable[[_Describer, Any], Any]:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _describe_dataclass
+    if type(value).__module__.startswith(f"{OURS}.") and hasattr(value, "describe"):
+        return lambda say, value: [say(type(value)), say(value.describe())]
+    for kind, how in _KINDS.items():
+        if isinstance(value, kind):
+            return how
+    raise _CannotDigest(type(value).__name__)
+
+
+def _by(*names: str) -> Callable[[_Describer, Any], Any]:
+    return lambda say, value: [say(getattr(value, name)) for name in names]
+
+
+def _describe_dataclass(say: _Describer, value: Any) -> Any:
+    return [say(type(value)), [[part.name, say(getattr(value, part.name))] for part in dataclasses.fields(value)]]
+
+
+def _describe_array(say: _Describer, value: Any) -> Any:
+    if value.dtype.hasobject or type(value) is not np.ndarray:
+        raise _CannotDigest("an array of objects")
+    return [repr(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
+
+
+def _describe_builtin(say: _Describer, value: Any) -> Any:
+    # A method of an object, as "abc".join; those of modules were named before.
+    return [value.__name__, say(value.__self__)]
+
+
+def _describe_class(say: _Describer, value: Any) -> Any:
+    held = dict(vars(value))
+    if issubclass(value, enum.Enum):
+        members = {member.name: member.value for member in value}
+        held = {name: item for name, item in held.items() if isinstance(item, types.FunctionType)} | members
+    slots = types.MemberDescriptorType | types.GetSetDescriptorType
+    names = sorted(name for name, item in held.items() if name not in _CLASS_NOISE and not isinstance(item, slots))
+    return [value.__qualname__, say(value.__bases__), [[name, say(held[name])] for name in names]]
+
+
+def _describe_function(say: _Describer, value: Any) -> Any:
+    names, modules = _used(value.__code__)
+    found = {name: value.__globals__[name] for name in sorted(names) if name in value.__globals__}
+    cells = [_content(cell) for cell in value.__closure__ or ()]
+    parts = [value.__defaults__, value.__kwdefaults__, cells, found]
+    return [_describe_code(say, value.__code__), say(parts), [_identity(name) for name in sorted(modules)]]
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None
+
+
+def _describe_code(say: _Describer, code: types.CodeType) -> Any:
+    """Describe compiled code without its place, its line numbers and its docstring."""
+    consts = list(code.co_consts)
+    if _has_docstring(code):
+        consts[0] = None
+    return [
+        code.co_code.hex(), code.co_exceptiontable.hex(), code.co_flags, code.co_names, code.co_varnames,
+        code.co_freevars, code.co_cellvars, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
+        [_describe_code(say, item) if isinstance(item, types.CodeType) else say(item) for item in consts],
+    ]  # fmt: skip
+
+
+def _has_docstring(code: types.CodeType) -> bool:
+    if sys.version_info >= (3, 13):
+        return bool(code.co_flags & inspect.CO_HAS_DOCSTRING)
+    # Until then the first constant of a function with a name was its docstring or None.
+    named = code.co_flags & inspect.CO_OPTIMIZED and not code.co_name.startswith("<")
+    return bool(named and code.co_consts and isinstance(code.co_consts[0], str))
+
+
+def _used(code: types.CodeType) -> tuple[set[str], set[str]]:
+    """Return the global names and the modules that code uses, inner functions and comprehensions included."""
+    names, modules = set(), set()
+    for step in dis.get_instructions(code):
+        if step.opname == "IMPORT_NAME":
+            modules.add(step.argval)
+        elif step.opname.startswith("LOAD_") and ("GLOBAL" in step.opname or "NAME" in step.opname):
+            names.add(step.argval)
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            more_names, more_modules = _used(inner)
+            names, modules = names | more_names, modules | more_modules
+    return names, modules
+
+
+#: The default of a dataclass field that has a factory, in the function dataclasses generates.
+_NO_VALUE = getattr(dataclasses, "_HAS_DEFAULT_FACTORY", None)
+
+#: How to describe what is neither exact text nor importable by anybody; the first that fits.
+_KINDS: dict[Any, Callable[[_Describer, Any], Any]] = {
+    logging.Logger | type(_NO_VALUE): lambda say, value: [],
+    enum.Enum: lambda say, value: [say(type(value)), value.name],
+    list | tuple: lambda say, value: [say(item) for item in value],
+    set | frozenset: lambda say, value: sorted(json.dumps(say(item)) for item in value),
+    dict | types.MappingProxyType: lambda say, value: [[say(key), say(item)] for key, item in value.items()],
+    np.ndarray: _describe_array,
+    re.Pattern: _by("pattern", "flags"),
+    functools.partial: _by("func", "args", "keywords"),
+    types.ModuleType: lambda say, value: _identity(value.__name__),
+    types.FunctionType: _describe_function,
+    types.MethodType: _by("__func__", "__self__"),
+    types.BuiltinMethodType: _describe_builtin,
+    types.MethodDescriptorType: _by("__objclass__", "__name__"),
+    type: _describe_class,
+    staticmethod | classmethod: _by("__func__"),
+    property: _by("fget", "fset", "fdel"),
+    functools.cached_property: _by("func"),
+    functools._lru_cache_wrapper: _by("__wrapped__"),
+    Kernel: _by("python"),
+}

@@ -1,0 +1,1 @@
+"""Ids become files: shards a trainer reads, and the manifest that says what they are."""

@@ -1,0 +1,728 @@
+"""Shards as HDF5: one flat dataset a key, memory-mapped when read, and `verify`.
+
+    packed    sequence   (rows, pack_size) int32      loss_mask (rows, pack_size) bool
+              segments/  row, start, length, document one entry a piece, in file order
+    ragged    sequence   (tokens,) int32              offsets/sequence (rows + 1,) int64
+    numbers   prompt_length (rows,) int32             one value a row
+    both      documents/ source, line, sources        where each document was read from
+
+Never one dataset a sequence: that reads hundreds of times slower. The data of a key lie in one piece, so a reader maps
+them straight from the file, as fast as raw bytes, and keeps no file open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, overload
+
+import h5py
+import numpy as np
+
+from prep_lib.errors import BadInput, BadParameter, BadShard, PrepError
+from prep_lib.files import digest, natural, space_for, temporary_name
+from prep_lib.shards.manifest import NAME, Finding, packing_algorithm, read_manifest
+from prep_lib.tensors import share, to_array, to_tensor
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+#: Groups of the layout; no key may be called so.
+RESERVED = ("offsets", "segments", "documents")
+
+_COLUMNS = {
+    "segments": {"row", "start", "length", "document"},
+    "documents": {"source", "line", "sources"},
+}
+
+#: Integer keys that count something and are no ids.
+NOT_IDS = ("prompt_length",)
+
+#: Old enough for every reader of the last decade, new enough for checksums on what describes the data.
+_LIBVER = ("v108", "v108")
+
+#: Values looked at or written at once: bounds memory whatever the size of a shard.
+_BLOCK = 4 * 2**20
+
+
+class ShardWriter:
+    """Write one shard; it appears under its name when the block ends well, the same bytes for the same calls.
+
+    Parameters
+    ----------
+    path : path
+        The parent folder is made if it is not there.
+
+    Raises
+    ------
+    NoSpace
+        If the disk is full. What stood under `path` before still does.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "chunk_0.h5")
+    >>> with ShardWriter(path) as writer:
+    ...     column = writer.create("sequence", (2, 3), np.int32)
+    ...     column[0:2] = np.arange(6).reshape(2, 3)
+    >>> Shard(path).row(1)
+    {'sequence': array([3, 4, 5], dtype=int32)}
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self._temporary = temporary_name(self.path)
+
+    def __enter__(self) -> ShardWriter:
+        with space_for(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # Nobody else knows the temporary name, so no lock is needed, and some file systems have none.
+            self._file = h5py.File(self._temporary, "w", libver=_LIBVER, track_order=True, locking=False)
+        return self
+
+    def create(self, name: str, shape: tuple[int, ...], dtype: Any) -> Column:
+        """Make a dataset of known shape, to be filled by slices; what is never filled reads as zeros."""
+        with space_for(self.path):
+            return Column(self.path, self._file.create_dataset(name, shape, dtype, track_times=False))
+
+    def write(self, name: str, values: np.ndarray) -> None:
+        """Make a dataset of these values."""
+        values = np.asarray(values)
+        self.create(name, values.shape, values.dtype)[0 : len(values)] = values
+
+    def strings(self, name: str, values: Sequence[str]) -> None:
+        """Make a dataset of strings: UTF-8 of one width, no limit on how many."""
+        raw = [value.encode("utf-8", "surrogateescape") for value in values]
+        width = max(map(len, raw), default=0) or 1
+        with space_for(self.path):
+            dtype = h5py.string_dtype("utf-8", width)
+            self._file.create_dataset(name, data=np.array(raw, dtype=dtype), track_times=False)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            with space_for(self.path):
+                self._file.close()
+                if kind is None:
+                    _sync(self._temporary)
+                    os.replace(self._temporary, self.path)
+        finally:
+            self._temporary.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+class Column:
+    """A dataset that is being written: ``column[a:b] = values``.
+
+    HDF5 itself would clip a value that does not fit its type, or spread a smaller array: here both are refused.
+    """
+
+    def __init__(self, path: Path, data: h5py.Dataset) -> None:
+        self._path, self._data = path, data
+
+    def __setitem__(self, rows: slice, values: np.ndarray) -> None:
+        values, name = np.asarray(values), self._data.name[1:]
+        start, stop, _ = rows.indices(len(self._data))
+        if values.shape != (stop - start, *self._data.shape[1:]):
+            raise BadParameter(
+                f"shards/h5: {values.shape} does not fill rows {start} to {stop} of {name} {self._data.shape}"
+            )
+        if values.size:
+            with space_for(self._path):
+                self._data[start:stop] = _exact(values, self._data.dtype, name)
+
+
+def _exact(values: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
+    """Convert to the stored type, or refuse: an id that does not fit must never wrap."""
+    if values.dtype == dtype:
+        return values
+    with np.errstate(all="ignore"):
+        stored = values.astype(dtype)
+    if not np.array_equal(stored, values):
+        wrong = values[stored != values][0]
+        raise BadParameter(f"shards/h5: {name}: value {wrong} does not fit {dtype}; store a wider type")
+    return stored
+
+
+class Shard:
+    """Read one shard; rows are views of the memory-mapped file.
+
+    Parameters
+    ----------
+    path : path
+
+    Attributes
+    ----------
+    keys : tuple of str
+        In the order they were written.
+    columns : dict of str -> ndarray
+        The whole data of each key, read-only: (rows, pack_size), (tokens,) or (rows,).
+    offsets : dict of str -> (rows + 1,) int64
+        Of the ragged keys.
+    rows : dict of str -> int
+        How many each key has. `len` is the one number of them all.
+
+    Raises
+    ------
+    BadShard
+        If the file cannot be read, is cut, or does not have the layout of this module.
+    """
+
+    def __init__(self, path: str | Path, *, writable: bool = False) -> None:
+        self.path = Path(path)
+        # Copy on write: a stray write stays in this process and never reaches the file.
+        self._mode = "c" if writable else "r"
+        with _open(self.path) as file:
+            self._check_layout(file)
+            self.keys = tuple(name for name in file if name not in RESERVED)
+            self.columns = {key: self._map(file[key]) for key in self.keys}
+            self.offsets = {key: self._map(file["offsets"][key]) for key in file.get("offsets", ())}
+            self._segments = {name: self._map(data) for name, data in file.get("segments", {}).items()}
+            self._documents = {name: self._map(data) for name, data in file.get("documents", {}).items()}
+        self.rows = {key: self._count(key) for key in self.keys}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.path, self._mode == "c")
+
+    def _check_layout(self, file: h5py.File) -> None:
+        for name, item in file.items():
+            if isinstance(item, h5py.Group) == (name not in RESERVED):
+                raise self._bad(f"{name!r} is not laid out as this workbench writes it (one flat dataset a key)")
+        for name, data in ((name, file[name]) for name in file if name not in RESERVED):
+            if data.dtype.kind not in "biuf" or data.ndim not in (1, 2):
+                raise self._bad(f"{name!r} holds {data.dtype} of shape {data.shape}, no rows of numbers")
+        if strays := [name for name in file.get("offsets", ()) if name not in file]:
+            raise self._bad(f"offsets/{strays[0]} belongs to no key")
+        for group, columns in _COLUMNS.items():
+            if group in file and (missing := sorted(columns - set(file[group]))):
+                raise self._bad(f"{group} lacks {', '.join(missing)}")
+
+    def _map(self, data: h5py.Dataset) -> np.ndarray:
+        """Map a dataset, or read it where its bytes are not in one piece (empty, chunked by another writer)."""
+        at = data.id.get_offset()
+        if at is None or data.size == 0:
+            return data[()]
+        return np.asarray(np.memmap(self.path, data.dtype, self._mode, at, data.shape))  # type: ignore[call-overload]
+
+    def _count(self, key: str) -> int:
+        offsets, values = self.offsets.get(key), self.columns[key]
+        if offsets is None:
+            return len(values)
+        ends = len(offsets) and offsets[0] == 0 and offsets[-1] == len(values)
+        if values.ndim != 1 or not ends or (offsets[1:] < offsets[:-1]).any():
+            raise self._bad(f"offsets/{key} does not divide the {len(values):,} values of {key}")
+        return len(offsets) - 1
+
+    def _bad(self, what: str) -> BadShard:
+        return BadShard(f"shards/h5: {self.path}: {what}")
+
+    def __len__(self) -> int:
+        counts = set(self.rows.values())
+        if len(counts) > 1:
+            raise self._bad(f"keys differ in rows: {self.rows}")
+        return counts.pop() if counts else 0
+
+    def row(self, i: int) -> dict[str, np.ndarray]:
+        """Return row `i` of every key; a number of a ragged shard comes without dimension."""
+        self._check_row(i)
+        return {key: self._value(key, i) for key in self.keys}
+
+    def _check_row(self, i: int) -> None:
+        if not 0 <= i < len(self):
+            raise IndexError(f"shards/h5: {self.path.name} has no row {i}; it has {len(self):,}")
+
+    def _value(self, key: str, i: int) -> np.ndarray:
+        offsets, values = self.offsets.get(key), self.columns[key]
+        return np.asarray(values[i]) if offsets is None else values[offsets[i] : offsets[i + 1]]
+
+    def segments(self, i: int) -> dict[str, np.ndarray]:
+        """Return the pieces row `i` is made of, in order; what is left of a packed row is padding.
+
+        Returns
+        -------
+        dict of (n,) integers
+            ``length`` in tokens; ``document``, see `document`; ``start``, where the piece begins in its document's row,
+            in tokens. A row that is not packed is one piece, and its document has the row's number.
+        """
+        self._check_row(i)
+        if not self.packed:
+            whole = {"start": 0, "length": len(self._value(self.ids[0], i)), "document": i}
+            return {name: np.array([value]) for name, value in whole.items()}
+        pieces = slice(*np.searchsorted(self._segments["row"], (i, i + 1)))
+        return {name: column[pieces] for name, column in self._segments.items() if name != "row"}
+
+    def document(self, i: int) -> str:
+        """Return where document `i` was read from: ``file.jsonl#L12``, ``file.parquet[11]``.
+
+        Raises
+        ------
+        IndexError
+            If the shard knows no such document.
+        """
+        if not self._documents or not 0 <= i < len(self._documents["line"]):
+            raise IndexError(f"shards/h5: {self.path.name} has no document {i}")
+        source, line = self.sources[self._documents["source"][i]], int(self._documents["line"][i])
+        return f"{source}[{line}]" if source.endswith(".parquet") else f"{source}#L{line}"
+
+    def document_tokens(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return (n,) documents and the (n,) tokens each has here: a piece of a pack, or a whole row."""
+        if self.packed:
+            return self._segments["document"], self._segments["length"].astype(np.int64)
+        offsets = self.offsets.get(self.ids[0])
+        return np.arange(len(self)), np.diff(offsets) if offsets is not None else np.zeros(len(self), np.int64)
+
+    @property
+    def packed(self) -> bool:
+        """Whether rows are packs with segments."""
+        return bool(self._segments)
+
+    @property
+    def sources(self) -> list[str]:
+        """Names of the inputs, as documents refer to them."""
+        return [name.decode("utf-8", "surrogateescape") for name in self._documents.get("sources", ())]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The keys that hold token ids."""
+        return tuple(key for key in self.keys if self.columns[key].dtype.kind in "iu" and key not in NOT_IDS)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in all rows, padding apart; of every key of ids where rows are not packed."""
+        if self.packed:
+            return int(self._segments["length"].sum())
+        return sum(self.columns[key].size for key in self.ids)
+
+    def mask_of(self, key: str) -> str | None:
+        """Return the key of the mask that belongs to a key of ids, None if there is none."""
+        names = (f"{key}_mask", "loss_mask") if key == "sequence" else (f"{key}_mask",)
+        return next((name for name in names if name in self.keys), None)
+
+
+def _reopen(path: Path, writable: bool) -> Shard:
+    return Shard(path, writable=writable)
+
+
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[h5py.File]:
+    """Open for reading, and say in our words what is wrong with a file that HDF5 cannot read."""
+    try:
+        # Reading works where locks do not; where they do, a file that is being written is noticed.
+        with h5py.File(path, "r", locking="best-effort") as file:
+            yield file
+    except PrepError:
+        raise
+    except Exception as error:  # damaged bytes make h5py raise anything, AttributeError and MemoryError included
+        raise BadShard(f"shards/h5: {path}: {_cause(path, error)}") from error
+
+
+def _cause(path: Path, error: Exception) -> str:
+    number, text = getattr(error, "errno", None), str(error)
+    if not path.is_file():
+        return "there is no such file"
+    if "unable to lock file" in text:
+        if number in (errno.EAGAIN, errno.EACCES):
+            return "another process has it open for writing; wait until it has finished"
+        return "this file system has no locks; set HDF5_USE_FILE_LOCKING=FALSE and start again"
+    if "truncated file" in text:
+        return f"it is cut: {path.stat().st_size:,} bytes are left; build it again"
+    if "signature not found" in text:
+        return "it is no HDF5 file"
+    return f"it cannot be read ({text.splitlines()[0]}); build it again"
+
+
+class Rows(Sequence["Tensor"]):
+    """The rows of one key as tensors, each a view made when it is asked for.
+
+    Parameters
+    ----------
+    values : Tensor
+        (rows, width), (rows,) or (tokens,).
+    offsets : (rows + 1,) int64 or None
+        Where each row begins; None when the first dimension is the rows.
+    origin : (path, key) or None
+        Where a memory map comes from: another process maps the file again instead of copying it.
+    """
+
+    def __init__(self, values: Tensor, offsets: np.ndarray | None, origin: tuple[Path, str] | None = None) -> None:
+        self._values, self._offsets, self._origin = values, offsets, origin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_map_rows, self._origin) if self._origin else (Rows, (self._values, self._offsets))
+
+    def __len__(self) -> int:
+        return len(self._values) if self._offsets is None else len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, i: int) -> Tensor: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Tensor]: ...
+    def __getitem__(self, i: int | slice) -> Tensor | list[Tensor]:
+        if isinstance(i, slice):
+            return [self[at] for at in range(*i.indices(len(self)))]
+        at = i + len(self) if i < 0 else i
+        if not 0 <= at < len(self):
+            raise IndexError(f"shards/h5: row {i} of {len(self)}")
+        if self._offsets is None:
+            return self._values[at]
+        return self._values[int(self._offsets[at]) : int(self._offsets[at + 1])]
+
+
+def _map_rows(path: Path, key: str) -> Rows:
+    shard = Shard(path, writable=True)
+    return Rows(to_tensor(shard.columns[key]), shard.offsets.get(key), (path, key))
+
+
+class IOHandler:
+    """Tensors to an HDF5 file and back, and what lies in a folder.
+
+    Examples
+    --------
+    >>> import tempfile, torch
+    >>> path = IOHandler.save_h5(tempfile.mkdtemp(), "chunk_0", {"sequence": [torch.tensor([1, 2]), torch.tensor([3])]})
+    >>> path.name, list(IOHandler.load_h5(path)["sequence"])
+    ('chunk_0.h5', [tensor([1, 2]), tensor([3])])
+    """
+
+    @staticmethod
+    def save_h5(
+        output_dir: str | Path, file_name: str, tensor_group: Mapping[str, Sequence[Any]], *, ragged: bool = True
+    ) -> Path:
+        """Write lists of rows, one list a key.
+
+        Parameters
+        ----------
+        output_dir : path
+        file_name : str
+            ``.h5`` is added if it is not there.
+        tensor_group : mapping of str -> list of (n,) Tensor or array
+            The rows of one key have one dtype, which is kept; their lengths are free.
+        ragged : bool
+            False: all rows of a key have one length and are stored as one (rows, length) dataset.
+
+        Returns
+        -------
+        Path
+            Of the file.
+
+        Raises
+        ------
+        BadParameter
+            For a key HDF5 or the layout cannot hold, a row without one dimension, rows that differ in dtype, or in
+            length with ``ragged=False``.
+        """
+        name = file_name if file_name.endswith(".h5") else f"{file_name}.h5"
+        group = {_checked_key(key): _checked_rows(key, rows, ragged) for key, rows in tensor_group.items()}
+        with ShardWriter(Path(output_dir, name)) as writer:
+            for key, rows in group.items():
+                _write_rows(writer, key, rows, ragged)
+        return writer.path
+
+    @staticmethod
+    def load_h5(file_path: str | Path, share_memory: bool = True) -> dict[str, Sequence[Tensor]]:
+        """Read what `save_h5` or a build wrote.
+
+        Parameters
+        ----------
+        file_path : path
+        share_memory : bool
+            True: copied once into shared memory, so that the workers of a DataLoader see one copy. False: mapped from
+            the file, nothing is read before it is used; a write to such a tensor stays in this process.
+
+        Returns
+        -------
+        dict of str -> Sequence of Tensor
+            Rows are views. uint16 and uint32 come as int64.
+
+        Raises
+        ------
+        BadShard
+            If the file is cut, foreign, or open for writing elsewhere.
+        NoSpace
+            If shared memory is too small.
+        """
+        path = Path(file_path)
+        if not share_memory:
+            return {key: _map_rows(path, key) for key in Shard(path).keys}
+        shard = Shard(path, writable=True)
+        return {key: Rows(share(values), _own(shard.offsets.get(key))) for key, values in shard.columns.items()}
+
+    @staticmethod
+    def fetch_files(directory: str | Path) -> list[str]:
+        """Return the files of one folder, ``chunk_9`` before ``chunk_10``, without hidden and temporary ones."""
+        return [str(path) for path in _entries(directory) if path.is_file()]
+
+    @staticmethod
+    def fetch_folders(root: str | Path) -> list[str]:
+        """Return the folders of one folder, in the same order, without hidden ones."""
+        return [str(path) for path in _entries(root) if path.is_dir()]
+
+
+def _own(offsets: np.ndarray | None) -> np.ndarray | None:
+    return None if offsets is None else np.array(offsets)
+
+
+def _entries(folder: str | Path) -> list[Path]:
+    try:
+        found = list(Path(folder).iterdir())
+    except OSError as error:
+        raise BadInput(f"shards/h5: cannot list {folder}: {error.strerror or error}") from None
+    shown = [path for path in found if not path.name.startswith(".") and not path.name.endswith((".tmp", ".part", "~"))]
+    return sorted(shown, key=lambda path: natural(path.name))
+
+
+def _checked_key(key: str) -> str:
+    if not key or "/" in key or "\0" in key or key in (".", *RESERVED):
+        raise BadParameter(f"shards/h5: a key cannot be {key!r}: no '/' and none of {', '.join(RESERVED)}")
+    return key
+
+
+def _checked_rows(key: str, rows: Iterable[Any], ragged: bool) -> list[np.ndarray]:
+    arrays = [to_array(row) for row in rows]
+    for at, array in enumerate(arrays):
+        if array.ndim != 1 or array.dtype.kind not in "biuf":
+            raise BadParameter(
+                f"shards/h5: {key}[{at}] is {array.dtype} {array.shape}; a row has one dimension of numbers"
+            )
+    if len(dtypes := {str(array.dtype) for array in arrays}) > 1:
+        raise BadParameter(f"shards/h5: rows of {key} differ in dtype: {', '.join(sorted(dtypes))}; convert them first")
+    lengths = {len(array) for array in arrays}
+    if not ragged and len(lengths) > 1:
+        raise BadParameter(
+            f"shards/h5: rows of {key} have {min(lengths)} to {max(lengths)} values; store them with ragged=True"
+        )
+    return arrays
+
+
+def _write_rows(writer: ShardWriter, key: str, rows: list[np.ndarray], ragged: bool) -> None:
+    lengths = [len(row) for row in rows]
+    dtype = rows[0].dtype if rows else np.dtype(np.int32)
+    if not ragged:
+        column = writer.create(key, (len(rows), lengths[0] if rows else 0), dtype)
+        for at, row in enumerate(rows):
+            column[at : at + 1] = row[None]
+        return
+    offsets = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    column = writer.create(key, (int(offsets[-1]),), dtype)
+    for first, last in _row_blocks(offsets):
+        column[int(offsets[first]) : int(offsets[last])] = np.concatenate(rows[first:last])
+    writer.write(f"offsets/{key}", offsets)
+
+
+def _row_blocks(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield row ranges of about `_BLOCK` values: a write a row costs a hundred times more."""
+    first, rows = 0, len(offsets) - 1
+    while first < rows:
+        last = int(np.searchsorted(offsets, offsets[first] + _BLOCK, side="right")) - 1
+        last = min(max(last, first + 1), rows)
+        yield first, last
+        first = last
+
+
+def document_lengths(folder: str | Path) -> np.ndarray:
+    """Return how many tokens each stored document has, (n,) int64, in the order they were read.
+
+    A document that is cut into several packs, or shards, is one document here.
+
+    Raises
+    ------
+    BadShard
+        If the folder has no manifest, or a shard cannot be read.
+    """
+    whole: list[np.ndarray] = [np.zeros((3, 0), np.int64)]
+    for entry in read_manifest(folder)["shards"]:
+        shard = Shard(Path(folder, entry["file"]))
+        document, tokens = shard.document_tokens()
+        whole.append(np.stack([shard._documents["source"][document], shard._documents["line"][document], tokens]))
+    source, line, tokens = np.concatenate(whole, axis=1)
+    names, place = np.unique(np.stack([source, line]), axis=1, return_inverse=True)
+    return np.bincount(place.ravel(), tokens, minlength=names.shape[1]).astype(np.int64)
+
+
+# --- verify ---------------------------------------------------------------------------------------------------------
+
+#: Files beside the shards that a build writes.
+_BESIDE = (NAME, "ledger.json", "rejected.jsonl.zst")
+
+
+def verify(folder: str | Path) -> list[Finding]:
+    """Check a folder of shards against its manifest, byte by byte and row by row.
+
+    Parameters
+    ----------
+    folder : path
+
+    Returns
+    -------
+    list of Finding
+        Empty when everything is as the manifest says: names, sizes, sha256, rows, tokens, dtype, that segments fill
+        their rows and name documents that exist, that masks fit their ids, train nothing in the padding and something
+        in each row, and that no id is above the tokenizer's largest.
+    """
+    folder = Path(folder)
+    try:
+        manifest = read_manifest(folder)
+    except BadShard as error:
+        return [Finding(NAME, str(error))]
+    names = {entry["file"] for entry in manifest["shards"]}
+    found = [finding for entry in manifest["shards"] for finding in _verify_shard(folder, entry, manifest)]
+    found += _verify_totals(manifest)
+    for path in map(Path, IOHandler.fetch_files(folder)):
+        if path.name not in names and path.name not in _BESIDE:
+            severity = "error" if path.suffix == ".h5" else "warning"
+            found.append(Finding(path.name, "is in the folder but not in the manifest", severity))
+    return found
+
+
+def _verify_totals(manifest: Mapping[str, Any]) -> Iterator[Finding]:
+    """Compare what the builder summed with what the shards say."""
+    rows, tokens = (sum(entry[what] for entry in manifest["shards"]) for what in ("sequences", "tokens"))
+    packing = manifest["packing"] if isinstance(manifest["packing"], Mapping) else {}
+    sums = [("tokens written", manifest["totals"].get("written"), tokens), ("packs", packing.get("packs"), rows)]
+    if manifest["seq_len"]:
+        sums.append(("tokens of padding", manifest["totals"].get("padding"), rows * manifest["seq_len"] - tokens))
+    for what, told, summed in sums:
+        if told not in (None, summed):
+            yield Finding(NAME, f"says {told:,} {what}, its shards sum to {summed:,}")
+    for entry in manifest["shards"]:
+        if isinstance(entry["sources"], Mapping) and sum(entry["sources"].values()) != entry["tokens"]:
+            yield Finding(NAME, f"the sources of {entry['file']} do not sum to its {entry['tokens']:,} tokens")
+
+
+def _verify_shard(folder: Path, entry: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[Finding]:
+    name, path = entry["file"], folder / entry["file"]
+    if not path.is_file():
+        yield Finding(name, "is missing")
+        return
+    size = path.stat().st_size
+    if size != entry["bytes"]:
+        yield Finding(name, f"has {size:,} bytes, the manifest says {entry['bytes']:,}")
+        return
+    if digest(path) != entry["sha256"]:
+        yield Finding(name, "its content has changed: sha256 differs from the manifest")
+    try:
+        shard = Shard(path)
+        for what in (*_check_counts(shard, entry, manifest), *_check_segments(shard), *_check_ids(shard, manifest)):
+            yield Finding(name, what)
+        # Where rows are cut, a pack may hold nothing but a long question; nowhere else.
+        severity = "error" if packing_algorithm(manifest) in (None, "best_fit") else "warning"
+        for key in _ids(shard, manifest):
+            mask = shard.mask_of(key)
+            for what, fatal in _check_mask(shard, key, mask) if mask else ():
+                yield Finding(name, what, "error" if fatal else severity)
+    except BadShard as error:
+        yield Finding(name, str(error))
+
+
+def _ids(shard: Shard, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the keys of ids: those the processor named if the manifest has them, else as the shard sees it."""
+    told = manifest["strategy"].get("id_keys") if isinstance(manifest["strategy"], Mapping) else None
+    return tuple(key for key in told if key in shard.keys) if told else shard.ids
+
+
+def _check_counts(shard: Shard, entry: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[str]:
+    ids = _ids(shard, manifest)
+    tokens = shard.tokens if shard.packed else sum(shard.columns[key].size for key in ids)
+    for what, got in (("sequences", len(shard)), ("tokens", tokens)):
+        if got != entry[what]:
+            yield f"holds {got:,} {what}, the manifest says {entry[what]:,}"
+    if others := sorted({str(shard.columns[key].dtype) for key in ids} - {entry["dtype"]}):
+        yield f"holds ids as {', '.join(others)}, the manifest says {entry['dtype']}"
+    for key in shard.keys if manifest["seq_len"] else ():
+        if shard.columns[key].shape[1:] != (manifest["seq_len"],):
+            yield f"rows of {key} are not of the manifest's seq_len {manifest['seq_len']:,}"
+
+
+def _check_segments(shard: Shard) -> Iterator[str]:
+    """Check that the pieces go through the rows in order, fill them at most, and name documents that exist."""
+    documents = len(shard._documents.get("line", ()))
+    sources = shard._documents.get("source", np.zeros(0, np.int64))
+    if _outside(sources, len(shard.sources)):
+        yield "a document names a source that is not listed"
+    if not shard.packed:
+        if documents not in (0, len(shard)):
+            yield f"lists {documents:,} documents for {len(shard):,} rows"
+        return
+    row, length = shard._segments["row"], shard._segments["length"]
+    if len({len(column) for column in shard._segments.values()}) > 1:
+        yield "the columns of segments differ in size"
+    elif (row[1:] < row[:-1]).any() or not np.array_equal(np.unique(row), np.arange(len(shard))):
+        yield "segments do not go through the rows in order"
+    elif (length < 1).any():
+        yield f"segment {int(np.argmax(length < 1))} has no token"
+    elif (over := _filled(shard) > (width := shard.columns[shard.keys[0]].shape[-1])).any():
+        yield f"segments of row {int(np.argmax(over))} are longer than its {width:,} places"
+    if _outside(shard._segments["document"], documents):
+        yield f"a segment names a document that is not among the {documents:,} listed"
+
+
+def _outside(index: np.ndarray, size: int) -> bool:
+    return bool(index.size) and not (index.min() >= 0 and index.max() < size)
+
+
+def _filled(shard: Shard) -> np.ndarray:
+    """Return the tokens of each packed row, padding apart."""
+    row, length = shard._segments["row"], shard._segments["length"]
+    inside = (row >= 0) & (row < len(shard))
+    filled = np.zeros(len(shard), np.int64)
+    np.add.at(filled, row[inside], length[inside])
+    return filled
+
+
+def _check_ids(shard: Shard, manifest: Mapping[str, Any]) -> Iterator[str]:
+    limit = (manifest["tokenizer"] or {}).get("max_id")
+    for key in _ids(shard, manifest):
+        flat = shard.columns[key].reshape(-1)
+        for start in range(0, len(flat), _BLOCK):
+            block = flat[start : start + _BLOCK]
+            low, high = int(block.min()), int(block.max())
+            if low < 0 or (limit is not None and high > limit):
+                bad = low if low < 0 else high
+                yield f"{key} holds id {bad}, allowed are 0 to {limit if limit is not None else 'any'}"
+                break
+
+
+def _check_mask(shard: Shard, key: str, mask: str) -> Iterator[tuple[str, bool]]:
+    """Yield (what is wrong, whether it is wrong under every packing)."""
+    ids, values = shard.columns[key], shard.columns[mask]
+    offsets, ours = shard.offsets.get(key), shard.offsets.get(mask)
+    same = (ours is None) if offsets is None else (ours is not None and np.array_equal(offsets, ours))
+    if ids.shape != values.shape or not same:
+        yield f"{mask} {values.shape} does not have the shape of {key} {ids.shape}", True
+        return
+    if ids.ndim == 2:
+        yield from _check_packed_mask(shard, mask)
+        return
+    empty: list[int] = []
+    for first, last in _row_blocks(offsets if offsets is not None else np.arange(len(values) + 1)):
+        ends = offsets[first : last + 1] if offsets is not None else np.arange(first, last + 1)
+        counts = np.concatenate([[0], np.cumsum(values[ends[0] : ends[-1]], dtype=np.int64)])[ends - ends[0]]
+        empty += (first + np.flatnonzero(counts[1:] == counts[:-1])).tolist()
+    if empty:
+        yield f"{mask} trains nothing in row {empty[0]} ({len(empty):,} such rows)", False
+
+
+def _check_packed_mask(shard: Shard, mask: str) -> Iterator[tuple[str, bool]]:
+    values = shard.columns[mask]
+    filled = _filled(shard) if shard.packed else np.full(len(values), values.shape[1])
+    place, step = np.arange(values.shape[1]), max(1, _BLOCK // max(1, values.shape[1]))
+    empty: list[int] = []
+    for start in range(0, len(values), step):
+        block = values[start : start + step].astype(bool)
+        outside = (block & (place >= filled[start : start + step, None])).any(axis=1)
+        if outside.any():
+            yield f"{mask} trains padding in row {start + int(np.argmax(outside))}", True
+            return
+        empty += (start + np.flatnonzero(~block.any(axis=1))).tolist()
+    if empty:
+        yield f"{mask} trains nothing in row {empty[0]} ({len(empty):,} such rows)", False

@@ -1,0 +1,1 @@
+"""Raw input becomes records and Documents."""

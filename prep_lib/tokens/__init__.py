@@ -1,0 +1,1 @@
+"""Documents become token ids: the tokenizer, and packing into rows of one length."""

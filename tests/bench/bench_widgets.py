@@ -1,0 +1,75 @@
+"""How long a person waits for a widget: from a change of state to the page."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from prep_lib.tokens.tokenizer import AutoTokenizer
+from widgets.mask.page import page as draw_mask
+from widgets.mask.state import rewrite, start, work
+from widgets.packing.page import page as draw_packing
+from widgets.packing.state import SIZES, Lengths, State, count
+
+RUNS = 7
+
+
+def run() -> list[dict[str, Any]]:
+    """Return one row a measure: name, value (median), unit, goal, runs."""
+    return [_mask(), *_packing()]
+
+
+def _row(name: str, seconds: list[float], goal: str) -> dict[str, Any]:
+    value = round(1000 * statistics.median(seconds), 1)
+    return {"name": name, "value": value, "unit": "ms", "goal": goal, "runs": len(seconds)}
+
+
+def _timed(call: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def _mask() -> dict[str, Any]:
+    """A person types into the query of a record of 2,000 tokens: another text each time, so nothing is remembered."""
+    words = [f"word{number}" for number in range(400)]
+    tokenizer = AutoTokenizer().train([" ".join(words)] * 3, vocab_size=1000)
+    ids = tokenizer.encode(" ".join(words * 5))
+    answer = tokenizer.decode(ids[:1940])
+    state = start(tokenizer, [{"query": "Which files hold the masks?", "response": answer}])
+    shown = sum(len(piece.ids) for _, pieces in work(state).sequences for piece in pieces)
+    assert 1950 <= shown <= 2000, shown
+    states = [rewrite(state, "query", f"{number} files?") for number in range(RUNS + 1)]
+    draw_mask(states[0])
+    return _row("mask: 2,000 tokens redrawn", [_timed(lambda s=s: draw_mask(s)) for s in states[1:]], "< 50")
+
+
+def _packing() -> list[dict[str, Any]]:
+    """A person moves the pack size over a million rows, then turns the algorithm."""
+    lengths = np.random.default_rng(42).lognormal(5.5, 1.0, 1_000_000).clip(1, 20_000).astype(np.int64)
+    data = count(lengths, lengths // 2)
+    sizes = [size for size in SIZES if 512 <= size <= 8192]
+    fresh = [_timed(lambda size=size: draw_packing(State(data, "best_fit", size))) for size in sizes]
+    at_4096 = [_timed(lambda: draw_packing(State(_forgetful(data), "best_fit", 4096))) for _ in range(RUNS)]
+    turned = [
+        _timed(lambda name=name: draw_packing(State(data, name, 4096))) for name in ("concat", "best_fit_split") * 3
+    ]
+    return [
+        _row("packing: 1,000,000 lengths, another pack size (512 to 8,192)", fresh, "< 100"),
+        _row("packing: 1,000,000 lengths, pack size 4,096", at_4096, "< 100"),
+        _row("packing: 1,000,000 lengths, another algorithm", turned, "< 100"),
+    ]
+
+
+def _forgetful(data: Lengths) -> Lengths:
+    """The same lengths without the plans already made."""
+    return Lengths(data.lengths, data.values, data.numbers, data.trained)
+
+
+if __name__ == "__main__":
+    for measured in run():
+        print(measured)

@@ -1,0 +1,160 @@
+"""Pages in a real browser, network off: they ask for nothing, work without a script, and can be read by everybody."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prep_lib.ledger import Ledger
+from prep_lib.markup import Html, document
+from prep_lib.tokens.tokenizer import AutoTokenizer
+from widgets.ledger.page import page as draw_ledger
+from widgets.mask.page import page as draw_mask
+from widgets.mask.page import row
+from widgets.mask.state import start
+from widgets.packing.page import page as draw_packing
+from widgets.packing.state import State, count
+
+pytestmark = pytest.mark.browser
+
+NASTY = '</script><script>document.title="broken"</script><img src="http://127.0.0.1:9/x" onerror="alert(1)">\u202e\x07'
+TALK = {"messages": [
+    {"role": "user", "content": f"你好! Which files hold the masks?\n{NASTY}"},
+    {"role": "assistant", "content": "The HDF5 shards."},
+]}  # fmt: skip
+PAGES = ["ledger", "mask", "packing", "row"]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> AutoTokenizer:
+    return AutoTokenizer().train(
+        ["你好! Which files hold the masks? The HDF5 shards. user assistant"] * 3, vocab_size=400
+    )
+
+
+def toy_ledger() -> Ledger:
+    ledger = Ledger()
+    for flow, n in {"in": 10, "kept": 7, "dropped": 3}.items():
+        ledger.add("fit", flow, NASTY, "too_long" if flow == "dropped" else "", documents=n)
+    for flow, n in {"content": 90, "control": 10, "written": 96, "remainder": 4, "trained": 40}.items():
+        ledger.add_tokens("pack", flow, n)
+    return ledger
+
+
+@pytest.fixture
+def write(tokenizer: AutoTokenizer, tmp_path: Path) -> Callable[[str, str], Path]:
+    """Write one of the pages as a whole document and return its path."""
+
+    def writer(name: str, lang: str = "en") -> Path:
+        ids = [*tokenizer.encode("Which files?"), 1, *tokenizer.encode("The shards."), 1, 2, 2]
+        first = len(tokenizer.encode("Which files?")) + 1
+        html = {
+            "ledger": lambda: draw_ledger(toy_ledger(), lang),
+            "mask": lambda: draw_mask(start(tokenizer, [TALK], lang=lang)),
+            "packing": lambda: draw_packing(State(count(np.arange(1, 900)), "concat", 1024, lang)),
+            "row": lambda: row(ids, tokenizer=tokenizer, lengths=[first, len(ids) - first - 2], lang=lang).html,
+        }[name]()
+        path = tmp_path / f"{name}-{lang}.html"
+        path.write_text(document(NASTY, Html(html), lang), "utf-8")
+        return path
+
+    return writer
+
+
+def colours(png: bytes) -> int:
+    """How many different bytes a picture holds; a blank one holds a handful."""
+    data, at = b"", 8
+    while at < len(png):
+        size = int.from_bytes(png[at : at + 4], "big")
+        data += png[at + 8 : at + 8 + size] if png[at + 4 : at + 8] == b"IDAT" else b""
+        at += size + 12
+    return len(set(zlib.decompress(data)))
+
+
+def visible(page: Any, selector: str) -> list[str]:
+    return [element.inner_text() for element in page.locator(selector).all() if element.is_visible()]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_asks_for_nothing_and_runs_nothing(
+    write: Callable[..., Path], open_file: Callable[..., Any], name: str, lang: str
+) -> None:
+    opened = open_file(write(name, lang))
+    assert (opened.requests, opened.errors) == ([], [])
+    assert opened.page.locator("script, img, iframe, link").count() == 0
+    assert opened.page.title() != "broken"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_light_dark_and_phone_are_drawn(write: Callable[..., Path], open_file: Callable[..., Any], name: str) -> None:
+    grounds = []
+    for dark, width in ((False, 1180), (True, 1180), (False, 390), (True, 390)):
+        page = open_file(write(name), dark=dark, width=width).page
+        assert colours(page.screenshot(full_page=True)) > 60
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "the page scrolls sideways"
+        grounds.append(page.evaluate("getComputedStyle(document.querySelector('.prep')).backgroundColor"))
+    assert grounds == ["rgb(255, 255, 255)", "rgb(20, 24, 31)"] * 2
+
+
+def test_a_notebooks_own_theme_wins_over_the_system(write: Callable[..., Path], open_file: Callable[..., Any]) -> None:
+    page = open_file(write("mask"), dark=True).page
+    page.evaluate("document.body.dataset.jpThemeLight = 'true'")
+    assert page.evaluate("getComputedStyle(document.querySelector('.prep')).backgroundColor") == "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize("width", [1180, 390])
+def test_the_keyboard_brings_up_why(write: Callable[..., Path], open_file: Callable[..., Any], width: int) -> None:
+    page = open_file(write("mask"), width=width).page
+    assert visible(page, ".why") == []
+    page.locator(".chips .chip.ctl.on").focus()
+    (why,) = visible(page, ".why")
+    assert re.fullmatch(r"turn 1 \(assistant\) · stop: where the turn ends\s+Trained\. The model must .*", why)
+    (detail,) = visible(page, ".chips .chip > i:last-child")
+    assert re.fullmatch(r"id 4 · position \d+ · bytes 3C EF BD 9C .*", detail)
+    page.keyboard.press("Tab")
+    assert "Not trained." in visible(page, ".why")[0]
+
+
+def test_the_pointer_brings_up_why_and_takes_it_away(write: Callable[..., Path], open_file: Callable[..., Any]) -> None:
+    page = open_file(write("row")).page
+    page.locator(".chips .chip.pad").last.hover()
+    assert "The stored lengths say so, never the id." in visible(page, ".why")[0]
+    page.locator("h2").hover()
+    assert visible(page, ".why") == []
+
+
+def test_the_panel_stays_in_view_inside_its_box(write: Callable[..., Path], open_file: Callable[..., Any]) -> None:
+    """It lies under the row of tokens, whichever token is chosen, and hides none of them."""
+    page = open_file(write("mask"), width=390).page
+    page.locator(".chips .chip").last.focus()
+    row_box, panel = page.locator(".chips").bounding_box(), page.locator(".why:visible").bounding_box()
+    assert panel["y"] >= row_box["y"] + row_box["height"]
+    assert panel["x"] >= 0
+    assert panel["x"] + panel["width"] <= 390
+
+
+def test_trained_and_control_differ_in_more_than_colour(
+    write: Callable[..., Path], open_file: Callable[..., Any]
+) -> None:
+    page = open_file(write("row")).page
+
+    def style(selector: str, name: str) -> str:
+        return page.locator(f".legend .chip{selector}").first.evaluate(f"e => getComputedStyle(e).{name}")
+
+    assert style(".on", "fontWeight") == "700"
+    assert style(".on", "borderBottomStyle") == "solid"
+    assert style(".ctl", "borderLeftStyle") == "solid"
+    assert "repeating-linear-gradient" in style(".pad", "backgroundImage")
+
+
+def test_bars_say_their_numbers_to_a_screen_reader(write: Callable[..., Path], open_file: Callable[..., Any]) -> None:
+    page = open_file(write("ledger")).page
+    labels = [bar.get_attribute("aria-label") for bar in page.locator("[role=img]").all()]
+    assert labels[0] == "fit: in 10 · kept 7 · dropped 3 · failed 0"

@@ -1,0 +1,342 @@
+"""A build accounts for every record and token, and its bytes depend on the input alone."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from prep_lib import engine, files
+from prep_lib.build import cache_jsonl, input_files, source_names
+from prep_lib.chat.process import Processor, ProcessorFactory
+from prep_lib.errors import BadInput, BadParameter, BadRecord, TooManyLost
+from prep_lib.ledger import Ledger
+from prep_lib.record import Drop
+from prep_lib.shards.h5 import Shard, verify
+from prep_lib.shards.manifest import read_manifest
+from prep_lib.tokens.tokenizer import AutoTokenizer
+
+#: The toy alphabet: a letter is a token, upper case is trained.
+LETTERS = {
+    letter: at + 1 for at, letter in enumerate("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789#")
+}
+
+
+class Letters(Processor):
+    keys = ("sequence", "loss_mask")
+    id_keys = ("sequence",)
+
+    def arrays(self, record):
+        text = record.get("text")
+        if not isinstance(text, str):
+            raise BadRecord("missing_field", "text")
+        if text.islower() and text.startswith("drop"):
+            return Drop("told_to")
+        ids = np.array([LETTERS[letter] for letter in text], np.int32)
+        return {"sequence": ids, "loss_mask": np.array([letter.isupper() for letter in text])}
+
+
+def write(path: Path, texts: list[str]) -> Path:
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return path
+
+
+def build(source, out, **given):
+    return cache_jsonl(source, out, Letters(None), engine=given.pop("engine", "inline"), **given)
+
+
+def shards(folder: Path) -> list[Shard]:
+    return [Shard(folder / entry["file"]) for entry in read_manifest(folder)["shards"]]
+
+
+def spell(ids: np.ndarray) -> str:
+    return "".join(" " if number == 0 else list(LETTERS)[number - 1] for number in ids)
+
+
+def pieces(folder: Path) -> list[tuple[str, int, str]]:
+    """Every piece of every pack: (document, place in it, text)."""
+    out = []
+    for shard in shards(folder):
+        at = 0
+        for row in range(len(shard)):
+            place, stored = 0, shard.row(row)["sequence"]
+            segments = shard.segments(row)
+            for length, document, start in zip(
+                segments["length"], segments["document"], segments["start"], strict=True
+            ):
+                out.append((shard.document(int(document)), int(start), spell(stored[place : place + length])))
+                place += length
+                at += 1
+            assert (stored[place:] == 0).all()
+    return out
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """All that a reader sees; our own corner apart."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_a_build_a_reader_can_hold_in_the_head(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", ["aaA", "bbB", "cccC", "D"])
+    ledger = build(source, tmp_path / "out", pack_size=4)
+    (shard,) = shards(tmp_path / "out")
+    assert sorted(spell(shard.row(at)["sequence"]) for at in range(3)) == ["aaAD", "bbB ", "cccC"] or sorted(
+        spell(shard.row(at)["sequence"]) for at in range(3)
+    ) == ["aaA ", "bbBD", "cccC"]
+    assert sorted(pieces(tmp_path / "out")) == [
+        ("in.jsonl#L1", 0, "aaA"), ("in.jsonl#L2", 0, "bbB"), ("in.jsonl#L3", 0, "cccC"), ("in.jsonl#L4", 0, "D"),
+    ]  # fmt: skip
+    assert ledger.total("tokens", "written", unit="tokens") == 11
+    assert ledger.total("tokens", "padding", unit="tokens") == 1
+    assert ledger.total("tokens", "trained", unit="tokens") == 4
+    assert not verify(tmp_path / "out")
+
+
+TEXTS = st.lists(st.text(alphabet="abcXYZ", min_size=1, max_size=12), min_size=0, max_size=25)
+
+
+@given(texts=TEXTS, size=st.integers(1, 8), packing=st.sampled_from(["concat", "best_fit", "best_fit_split"]),
+       tail=st.sampled_from(["pad", "drop"]), shard=st.integers(1, 5), files_=st.integers(1, 3))  # fmt: skip
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_nothing_is_lost_and_nothing_comes_twice(tmp_path_factory, texts, size, packing, tail, shard, files_) -> None:
+    folder = tmp_path_factory.mktemp("build")
+    parts = [texts[at::files_] for at in range(files_)]
+    sources = [write(folder / f"in_{at}.jsonl", part) for at, part in enumerate(parts)]
+    ledger = build(sources, folder / "out", pack_size=size, packing=packing, tail=tail, shard_size=shard)
+    whole = {f"in_{at}.jsonl#L{n + 1}": text for at, part in enumerate(parts) for n, text in enumerate(part)}
+    # A row without a target is dropped, and under best_fit one that is longer than the pack.
+    usable = {name: text for name, text in whole.items() if not text.islower()}
+    expected = {name: text for name, text in usable.items() if packing != "best_fit" or len(text) <= size}
+    joined: dict[str, str] = {}
+    for name, start, text in sorted(pieces(folder / "out")):
+        assert start == len(joined.get(name, ""))
+        joined[name] = joined.get(name, "") + text
+    lost = ledger.total("tokens", "remainder", unit="tokens")
+    if lost:
+        stream, kept = "".join(usable.values()), "".join(joined[name] for name in whole if name in joined)
+        assert (packing, tail) == ("concat", "drop")
+        assert kept == stream[: len(stream) - lost]
+        assert lost < size
+    else:
+        assert joined == expected
+    assert ledger.total("process", "dropped") == len(whole) - len(expected)
+    upper = sum(letter.isupper() for shard_ in shards(folder / "out") for row in range(len(shard_))
+                for letter in spell(shard_.row(row)["sequence"]))  # fmt: skip
+    assert ledger.total("tokens", "trained", unit="tokens") == upper
+    assert [finding for finding in verify(folder / "out") if "trains nothing" not in finding.what] == []
+
+
+def test_masks_travel_with_their_ids(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", ["aB", "CCdd", "eFg", "hhhhhhhI", "J"] * 7)
+    for packing in ("concat", "best_fit", "best_fit_split"):
+        build(source, tmp_path / packing, pack_size=4, packing=packing, shard_size=3)
+        for shard in shards(tmp_path / packing):
+            for at in range(len(shard)):
+                row = shard.row(at)
+                assert [letter.isupper() for letter in spell(row["sequence"])] == row["loss_mask"].tolist()
+
+
+def test_ragged_rows_stay_in_order(tmp_path: Path) -> None:
+    texts = ["a" * n + "B" for n in range(9)]
+    build(write(tmp_path / "in.jsonl", texts), tmp_path / "out", shard_size=4)
+    found = [spell(shard.row(at)["sequence"]) for shard in shards(tmp_path / "out") for at in range(len(shard))]
+    assert found == texts
+    assert [shard.document(0) for shard in shards(tmp_path / "out")] == ["in.jsonl#L1", "in.jsonl#L5", "in.jsonl#L9"]
+
+
+@pytest.mark.parametrize("content", ["", "\n\n"])
+def test_empty_input_gives_an_empty_shard(tmp_path: Path, content: str) -> None:
+    (tmp_path / "in.jsonl").write_text(content)
+    for pack_size in (0, 8):
+        ledger = build(tmp_path / "in.jsonl", tmp_path / f"out{pack_size}", pack_size=pack_size)
+        (shard,) = shards(tmp_path / f"out{pack_size}")
+        assert len(shard) == 0
+        assert shard.keys == ("sequence", "loss_mask")
+        assert ledger.total("read", "in") == 0
+
+
+@pytest.mark.parametrize("span", [1, 37, 10**9])
+def test_the_bytes_do_not_depend_on_engine_or_memory(tmp_path: Path, monkeypatch, span: int) -> None:
+    source = write(tmp_path / "in.jsonl", [f"{'ab' * (n % 7)}C" for n in range(60)])
+    reference = tmp_path / "reference"
+    monkeypatch.setattr(files, "SPAN", 64)
+    build(source, reference, pack_size=16, shard_size=5)
+    with ThreadPoolExecutor(3) as pool:
+        build(source, tmp_path / "threads", pack_size=16, shard_size=5, engine=pool, memory_budget=span)
+    assert tree(tmp_path / "threads") == tree(reference)
+
+
+def test_worker_processes_give_the_same_bytes(tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer().train(["how are you? fine, thanks"] * 3, vocab_size=300)
+    source = tmp_path / "in.jsonl"
+    rows = [{"query": f"how {'are ' * (n % 9)}you?", "response": f"fine {n}"} for n in range(200)]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name, given in {"a": {"engine": "inline"}, "b": {"workers": 2}}.items():
+        processor = ProcessorFactory.create("sft", tokenizer)
+        cache_jsonl(source, tmp_path / name, processor, pack_size=64, shard_size=8, **given)
+    assert tree(tmp_path / "a") == tree(tmp_path / "b")
+    assert not verify(tmp_path / "a")
+
+
+def test_a_second_run_does_nothing_and_a_changed_one_leaves_no_strays(tmp_path: Path, capsys) -> None:
+    source, out = write(tmp_path / "in.jsonl", ["aB"] * 40), tmp_path / "out"
+    first = build(source, out, pack_size=4, shard_size=2)
+    before = {path: path.stat().st_mtime_ns for path in out.iterdir() if path.is_file()}
+    assert build(source, out, pack_size=4, shard_size=2) == first
+    assert {path: path.stat().st_mtime_ns for path in out.iterdir() if path.is_file()} == before
+    assert "out was already done" in capsys.readouterr().out
+    build(source, out, pack_size=4, shard_size=100)
+    assert sorted(path.name for path in out.glob("chunk_*")) == ["chunk_0.h5"]
+    assert "built again: parameters" in capsys.readouterr().out
+    assert not verify(out)
+
+
+def test_a_changed_input_is_noticed(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "in.jsonl", ["aB", "cD"]), tmp_path / "out"
+    build(source, out, pack_size=4)
+    write(source, ["aB", "cE"])
+    build(source, out, pack_size=4)
+    assert {text for _, _, text in pieces(out)} == {"aB", "cE"}
+
+
+def test_a_lost_shard_is_made_again(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "in.jsonl", ["aB"] * 8), tmp_path / "out"
+    build(source, out, pack_size=4, shard_size=2)
+    before = tree(out)
+    (out / "chunk_1.h5").unlink()
+    build(source, out, pack_size=4, shard_size=2)
+    assert tree(out) == before
+
+
+def test_one_bad_line_is_one_failed_record(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_bytes(
+        b'{"text": "aB"}\n{"text": \n[1]\n{"text": "\xff"}\n{"no": 1}\n{"text": "dropme"}\n{"text": "cD"}'
+    )
+    ledger = build(source, tmp_path / "out", pack_size=4)
+    assert sorted(text for _, _, text in pieces(tmp_path / "out")) == ["aB", "cD"]
+    assert ledger.reasons("read", "failed") == {"bad_json": 1, "invalid_utf8": 1, "not_an_object": 1}
+    assert ledger.reasons("process", "failed") == {"missing_field": 1}
+    assert ledger.reasons("process", "dropped") == {"told_to": 1}
+    with files.open_bytes(tmp_path / "out" / "rejected.jsonl.zst") as file:
+        rejected = {line["id"]: line for line in map(json.loads, file)}
+    assert sorted(rejected) == [f"in.jsonl#L{n}" for n in (2, 3, 4, 5, 6)]
+    assert rejected["in.jsonl#L6"]["text"] == '{"text": "dropme"}'
+    assert rejected["in.jsonl#L5"]["reason"] == "missing_field"
+
+
+def test_too_many_failures_stop_the_run_with_reason_and_examples(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"text": "aB"}\n' * 100 + "{\n" * 21)
+    message = (
+        r"21 of 121 records failed \(allowed: 0.10%\); the commonest reason is bad_json \(21\), "
+        "for example in.jsonl#L101"
+    )
+    with pytest.raises(TooManyLost, match=message):
+        build(source, tmp_path / "out", pack_size=4)
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    build(source, tmp_path / "out", pack_size=4, max_failed=0.5)
+
+
+def test_too_long_is_named(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", ["aaaB", "aBBB", "aB"])
+    counts = {
+        name: build(source, tmp_path / name, pack_size=4, max_length=3, too_long=name) for name in ("drop", "cut")
+    }
+    assert counts["drop"].reasons("process", "dropped") == {"too_long": 2}
+    assert counts["cut"].reasons("process", "dropped") == {"no_target": 1}
+    assert sorted(text for _, _, text in pieces(tmp_path / "cut")) == ["aB", "aBB"]
+    assert counts["cut"].total("tokens", "cut", unit="tokens") == 1
+
+
+def test_a_sample_is_drawn_over_all_files_and_the_same_each_time(tmp_path: Path) -> None:
+    sources = [write(tmp_path / f"in_{at}.jsonl", ["aB"] * 500) for at in range(2)]
+    build(sources, tmp_path / "one", sample=100)
+    build(sources, tmp_path / "two", sample=100, engine="inline", shard_size=7)
+    drawn = [
+        {shard.document(at) for shard in shards(tmp_path / name) for at in range(len(shard))} for name in ("one", "two")
+    ]
+    assert drawn[0] == drawn[1]
+    assert 70 < len(drawn[0]) < 130
+    assert {name.split("#")[0] for name in drawn[0]} == {"in_0.jsonl", "in_1.jsonl"}
+
+
+def test_parquet_and_compressed_files_are_read_too(tmp_path: Path) -> None:
+    texts = ["aB", "cD", "eF"]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", row_group_size=2)
+    raw = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+    (tmp_path / "b.jsonl.zst").write_bytes(zstandard.compress(raw))
+    ledger = build([tmp_path / "a.parquet", tmp_path / "b.jsonl.zst"], tmp_path / "out")
+    assert ledger.total("process", "kept") == 6
+    (shard,) = shards(tmp_path / "out")
+    assert [shard.document(at) for at in (0, 2, 3)] == ["a.parquet[0]", "a.parquet[2]", "b.jsonl.zst#L1"]
+
+
+def test_a_processor_that_does_not_name_its_arrays_is_asked(tmp_path: Path) -> None:
+    class Free(Processor):
+        def arrays(self, record):
+            return {"ids": np.array([1, 2, len(record["text"])])}
+
+    cache_jsonl(write(tmp_path / "in.jsonl", ["abc"]), tmp_path / "out", Free(None), engine="inline")
+    assert shards(tmp_path / "out")[0].row(0)["ids"].tolist() == [1, 2, 3]
+
+
+def test_nonsense_is_refused_before_any_work(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", ["aB"])
+    for wrong, sentence in (
+        ({"pack_size": 4, "packing": "best"}, "unknown algorithm 'best'; did you mean 'best_fit'"),
+        ({"too_long": "truncate"}, "too_long must be one of drop, cut_turns, cut"),
+        ({"shard_size": 0}, "shard_size must be at least 1 row"),
+        ({"memory_budget": "lots"}, "'lots' is not a size"),
+        ({"workers": 0}, "workers must be at least 1"),
+        ({"engine": "process"}, "unknown engine 'process'; did you mean 'processes'"),
+    ):
+        with pytest.raises(BadParameter, match=sentence):
+            build(source, tmp_path / "out", **wrong)
+    with pytest.raises(BadInput, match="no such input"):
+        build(tmp_path / "nothing.jsonl", tmp_path / "out")
+    with pytest.raises(BadInput, match="given twice"):
+        build([source, source], tmp_path / "out")
+
+
+def test_preference_pairs_are_never_packed(tmp_path: Path) -> None:
+    tokenizer = AutoTokenizer().train(["which one?"], vocab_size=300)
+    source = tmp_path / "in.jsonl"
+    source.write_text(json.dumps({"query": "which one?", "chosen": "this", "rejected": "that"}) + "\n")
+    processor = ProcessorFactory.create("dpo", tokenizer)
+    with pytest.raises(BadParameter, match="dpo rows hold several sequences and are never packed; use pack_size=0"):
+        cache_jsonl(source, tmp_path / "out", processor, pack_size=64)
+    cache_jsonl(source, tmp_path / "out", processor, engine="inline")
+    (shard,) = shards(tmp_path / "out")
+    assert shard.keys == ("chosen", "chosen_mask", "rejected", "rejected_mask", "prompt_length")
+    row = shard.row(0)
+    length = int(row["prompt_length"])
+    assert row["chosen"][:length].tolist() == row["rejected"][:length].tolist()
+    assert not verify(tmp_path / "out")
+
+
+def test_folders_and_names(tmp_path: Path) -> None:
+    for name in ("chunk_10.jsonl", "chunk_9.jsonl", ".hidden.jsonl", "notes.txt"):
+        (tmp_path / name).write_text("")
+    assert [path.name for path in input_files(tmp_path)] == ["chunk_9.jsonl", "chunk_10.jsonl"]
+    assert source_names([tmp_path / "a" / "x", tmp_path / "b" / "x"]) == ["a/x", "b/x"]
+
+
+def test_the_ledger_is_stored_and_balances(tmp_path: Path) -> None:
+    ledger = build(write(tmp_path / "in.jsonl", ["aB", "dropx", "abcdefgH"]), tmp_path / "out", pack_size=4)
+    stored = Ledger.from_json((tmp_path / "out" / "ledger.json").read_bytes())
+    assert stored == ledger
+    stored.check()
+
+
+def test_events_tell_what_happens(tmp_path: Path) -> None:
+    told = []
+    with engine.listen(told.append, instead=True):
+        build(write(tmp_path / "in.jsonl", ["aB"]), tmp_path / "out", pack_size=4)
+    assert [event["stage"] for event in told if event["event"] == "begin"] == ["count", "write"]

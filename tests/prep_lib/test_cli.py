@@ -1,0 +1,212 @@
+"""Every command ends in a code and, when it fails, in one line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import nbformat
+import pytest
+
+from prep_lib import cli, engine, press, workspace
+from prep_lib.cli import main
+from prep_lib.ledger import Ledger
+from prep_lib.workspace import MARKER
+
+pytestmark = pytest.mark.filterwarnings("default")  # what other projects deprecate is theirs
+
+PARAMETERS = """run = ""
+files = "in.jsonl"  # rows
+sample = 0  # rows; 0 = everything
+workers = 0  # processes; 0 = this machine's share
+"""
+COUNT = """from prep_lib.ledger import Ledger
+from prep_lib.workspace import open_run
+run = open_run(run, notebook="10_a")
+rows = [line for path in run.files(files) for line in open(path)][: sample or None]
+ledger = Ledger()
+ledger.add("read", "in", documents=len(rows))
+ledger.add("read", "kept", documents=len(rows) - len(rows) // 4)
+ledger.add("read", "dropped", reason="short", documents=len(rows) // 4)
+ledger.add_tokens("pack", "content", 90)
+ledger.add_tokens("pack", "written", 90)
+ledger.add_tokens("pack", "padding", 10)
+_ = (run.data / "ledger.json").write_text(ledger.to_json())
+_ = (run.data / "rows.bin").write_bytes(bytes(1000 * len(rows)))"""
+
+
+@pytest.fixture(name="ws")
+def _ws(tmp_path, monkeypatch):
+    """A workspace with one notebook, one recipe and 10,000 rows, and this process in it."""
+    tagged = nbformat.v4.new_code_cell(PARAMETERS, metadata={"tags": ["parameters"]})
+    (tmp_path / "notebooks/recipes").mkdir(parents=True)
+    cells = [nbformat.v4.new_markdown_cell("# Count"), tagged, nbformat.v4.new_code_cell(COUNT)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "notebooks/10_a.ipynb")
+    (tmp_path / "notebooks/recipes/mine.yaml").write_text("notebooks: [10_a]")
+    (tmp_path / "in.jsonl").write_text("{}\n" * 10_000)
+    (tmp_path / MARKER).write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(press, "_our_modules", lambda: ["prep_lib.seeds"])
+    return tmp_path
+
+
+def test_help_is_there_at_once():
+    times = []
+    for _ in range(3):
+        began = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "prep_lib.cli", "--help"], capture_output=True, text=True, check=True
+        )
+        times.append(time.monotonic() - began)
+    assert "prep" in done.stdout
+    assert "strip-output" not in done.stdout.split("COMMAND", 1)[1]
+    assert min(times) < 0.3
+
+
+def test_a_run_ends_with_the_report_and_the_numbers_and_a_second_one_is_done(ws, capsys):
+    assert main(["run", "mine"]) == 0
+    out = capsys.readouterr().out
+    assert f"report    {ws}/runs/mine/reports/index.html" in out
+    assert "records   10,000 in, 7,500 kept; 90 tokens; packing efficiency 90.0 %" in out
+    assert (ws / "runs/mine/reports/10_a.html").is_file()
+
+    assert main(["run", "mine"]) == 0
+    out = capsys.readouterr().out
+    assert "10_a: already done" in out
+    assert "0 notebooks run, 1 already done" in out
+    assert "records   10,000 in" in out
+
+    assert main(["status"]) == 0
+    assert "10_a             done         records   10,000 in" in capsys.readouterr().out
+
+    (ws / "runs/mine/reports/index.html").unlink()
+    assert main(["report", "mine"]) == 0
+    assert (ws / "runs/mine/reports/index.html").is_file()
+
+
+def test_what_is_wrong_is_said_before_anything_runs(ws, capsys):
+    assert main(["run", "mine", "-p", "10_a.sampel=3", "-p", "10_a.files=none.jsonl"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert said[0].startswith("10_a: unknown parameter 'sampel'; did you mean 'sample'?")
+    assert said[1].startswith("10_a: workspace: no file matches 'none.jsonl'")
+    assert said[2] == "nothing was run: 2 to put right"
+    assert not (ws / "runs/mine/executed").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "min"], "prep run: recipes: unknown recipe 'min'; did you mean 'mine'?"),
+        (["run", "mine", "--name", "../x"], "prep run: workspace: a run cannot be named '../x'"),
+        (["run", "mine", "--workers", "-1"], "prep run: --workers must be at least 1; got -1"),
+        (["status", "other"], "prep status: no run other in "),
+        (["report"], "prep report: no run yet in "),
+    ],
+)
+def test_a_wrong_question_is_two_and_one_line(ws, capsys, arguments, message):
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(message)
+    assert said.count("\n") == 1
+
+
+def test_a_failing_notebook_is_one_and_one_line(ws, capsys):
+    (ws / "in.jsonl").write_bytes(b'{"a": "\xc3\xa4"}\n')
+    notebook = json.loads((ws / "notebooks/10_a.ipynb").read_text())
+    notebook["cells"][2]["source"] = COUNT.replace("ledger = ", "1 / 0; ledger = ")
+    (ws / "notebooks/10_a.ipynb").write_text(json.dumps(notebook))
+    assert main(["run", "mine"]) == 1
+    assert capsys.readouterr().err == "prep run: 10_a: cell 3: ZeroDivisionError: division by zero\n"
+    assert main(["status", "mine"]) == 1
+    assert "10_a             failed" in capsys.readouterr().out
+    assert "FAILED" in (ws / "runs/mine/reports/index.html").read_text()
+
+
+def test_a_folder_in_use_is_one_line(ws, capsys):
+    with engine.lock(ws / "runs/mine"):
+        code = main(["run", "mine"])
+    assert code == 1
+    assert "is in use by process" in capsys.readouterr().err
+
+
+def test_a_trial_says_what_everything_would_take_and_leaves_nothing(ws, capsys):
+    assert main(["run", "mine", "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    row = next(line for line in lines if line.startswith("10_a  ")).split("  ")
+    cells = [cell.strip() for cell in row if cell.strip()]
+    assert cells[:3] == ["10_a", "2,000", "10,000"]
+    assert cells[4] == "10 MB"
+    assert cells[6] == "25.0 %"
+    assert any("from a sample of about 2,000 rows" in line for line in lines)
+    assert [path.name for path in (ws / "runs").iterdir() if path.is_dir()] == []
+
+
+def test_an_interrupt_is_130(ws, monkeypatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_status", interrupted)
+    assert main(["status"]) == 130
+    assert "the same command goes on where it stopped" in capsys.readouterr().err
+
+
+def test_init_makes_a_workspace_and_says_what_is_next(tmp_path, capsys):
+    assert main(["init", str(tmp_path / "new")]) == 0
+    assert "next: prep lab" in capsys.readouterr().out
+    assert (tmp_path / "new" / MARKER).is_file()
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_lab_opens_a_workspace_with_the_kernel_of_this_interpreter(ws, monkeypatch, capsys, inside):
+    started = []
+    monkeypatch.setattr(
+        cli.subprocess, "run", lambda *of, **given: started.append((of[0], given)) or SimpleNamespace(returncode=0)
+    )
+    monkeypatch.setattr(workspace, "_strip_outputs_in_git", lambda _: "")
+    assert main(["lab", *([] if inside else [str(ws)]), "--no-browser"]) == 0
+    ((command, given),) = started
+    assert command[:3] == [sys.executable, "-m", "jupyterlab"]
+    assert f"--ServerApp.root_dir={ws}" in command
+    assert "--no-browser" in command
+    assert str(ws / ".prep/jupyter") == given["env"]["JUPYTER_PATH"]
+
+
+def test_lab_never_opens_the_originals(ws, monkeypatch, capsys):
+    started = []
+    monkeypatch.setattr(cli.subprocess, "run", lambda *of, **_: started.append(of[0]) or SimpleNamespace(returncode=0))
+    monkeypatch.setattr(workspace, "_strip_outputs_in_git", lambda _: "")
+    monkeypatch.setattr(workspace, "CHECKOUT", ws)
+    assert main(["lab"]) == 0
+    assert f"--ServerApp.root_dir={ws / 'workspace'}" in started[0]
+    assert (ws / "workspace/notebooks/10_a.ipynb").is_file()
+    monkeypatch.chdir(ws.parent)
+    assert main(["lab"]) == 2
+    assert "is no workspace; name one" in capsys.readouterr().err
+
+
+def test_git_gets_a_notebook_without_outputs(ws):
+    cell = {"cell_type": "code", "source": "你", "metadata": {}, "outputs": [1], "execution_count": 1}
+    text = json.dumps({"cells": [cell], "metadata": {}})
+    command = [sys.executable, "-m", "prep_lib.cli", "strip-output"]
+    done = subprocess.run(command, input=text.encode(), capture_output=True, check=True)
+    assert json.loads(done.stdout)["cells"][0]["outputs"] == []
+    assert "你" in done.stdout.decode()
+
+
+def test_verify_counts_errors(ws, monkeypatch, capsys):
+    from prep_lib.shards import h5
+    from prep_lib.shards.manifest import Finding
+
+    (ws / "out").mkdir()
+    monkeypatch.setattr(h5, "verify", lambda _: [])
+    assert main(["verify", "out"]) == 0
+    monkeypatch.setattr(h5, "verify", lambda _: [Finding("chunk_0.h5", "sha256 differs")])
+    assert main(["verify", "out"]) == 1
+    assert "error: out/chunk_0.h5: sha256 differs" in capsys.readouterr().out
+
+
+def test_numbers_nobody_has_are_dashes():
+    assert cli._numbers(press.numbers(Ledger())) == "records   – in, – kept; – tokens; packing efficiency –"

@@ -1,0 +1,365 @@
+"""Templates render as Jinja does, and hostile ones end as one clear line within the counts."""
+
+# ruff: noqa: E501 (a template reads best on its own line)
+
+from __future__ import annotations
+
+import datetime
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import jinja2.ext
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from prep_lib import jinja
+from prep_lib.errors import BadTemplate
+from prep_lib.jinja import Template
+
+TEMPLATES = Path(__file__).parents[2] / ".." / "shared" / "data" / "chat_templates"
+FIXTURES = TEMPLATES.parent / "doctor_fixtures" / "fixtures.json"
+
+CHAT = [
+    {"role": "user", "content": "Hi <b>&amp; 'you'"},
+    {"role": "assistant", "content": "Yes. {x} %s\n  indented"},
+    {"role": "user", "content": "你好 👩‍👩‍👧"},
+    {"role": "assistant", "content": "ok"},
+]
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "f",
+            "description": "说 <x>",
+            "parameters": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+        },
+    }
+]
+TOOL_CHAT = [
+    *CHAT[:1],
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "id": "a" * 9, "function": {"name": "f", "arguments": {"a": "é"}}}],
+    },
+    {"role": "tool", "content": "42", "name": "f", "tool_call_id": "a" * 9},
+    CHAT[-1],
+]
+REASONING = [CHAT[0], {"role": "assistant", "content": "x", "reasoning_content": "because"}]
+CASES: dict[str, dict[str, Any]] = {
+    "plain": {"messages": CHAT},
+    "prompt": {"messages": CHAT[:3], "add_generation_prompt": True},
+    "system": {"messages": [{"role": "system", "content": " Be brief. "}, *CHAT]},
+    "tools": {"messages": TOOL_CHAT, "tools": TOOLS},
+    "reasoning": {"messages": REASONING, "enable_thinking": True},
+    "wrong roles": {"messages": [CHAT[1], CHAT[1]]},
+    "empty": {"messages": []},
+}
+
+
+def plain_jinja(source: str, variables: dict[str, Any]) -> str | None:
+    """Return what Jinja alone gives, set up as chat templates expect; None where the template raises."""
+
+    class Body(jinja2.ext.Extension):
+        tags = {"generation"}  # noqa: RUF012
+
+        def parse(self, parser: Any) -> Any:
+            line = next(parser.stream).lineno
+            return jinja2.nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+
+    def refuse(message: str) -> None:
+        raise jinja2.TemplateError(message)
+
+    def dump(value: Any, **options: Any) -> str:
+        return json.dumps(value, **{"ensure_ascii": False, **options})
+
+    env = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, Body]
+    )
+    env.filters["tojson"] = dump
+    env.globals["raise_exception"] = refuse
+    env.globals["strftime_now"] = lambda form: datetime.datetime(2026, 1, 2).strftime(form)
+    try:
+        return env.from_string(source).render(**variables)
+    except Exception:
+        return None
+
+
+def real_templates() -> list[Path]:
+    return sorted(TEMPLATES.glob("*.jinja"))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("path", real_templates() or [None], ids=lambda path: path.stem if path else "none")
+def test_a_real_template_renders_as_in_jinja(path: Path | None, case: str) -> None:
+    if path is None:
+        pytest.skip(f"shared data not here: {TEMPLATES}")
+    source = path.read_text("utf-8")
+    variables = {"bos_token": "<BOS>", "eos_token": "<EOS>", "add_generation_prompt": False, "tools": None} | CASES[
+        case
+    ]
+    expected = plain_jinja(source, variables)
+    if expected is None:
+        with pytest.raises(BadTemplate, match=f"^jinja: {path.stem}, line \\d+: .+"):
+            Template(source, path.stem).render(**variables)
+    else:
+        assert Template(source, path.stem).render(**variables) == expected
+
+
+def test_fixtures_render_to_their_recorded_text() -> None:
+    if not FIXTURES.exists():
+        pytest.skip(f"shared data not here: {FIXTURES}")
+    for case in json.loads(FIXTURES.read_text("utf-8")):
+        variables = {"messages": case["messages"], **case["render_kwargs"]}
+        tokens = {"bos_token": "<s>", "eos_token": "</s>"} if "metaspace" in case["tokenizer"] else {}
+        if "rendered" in case:
+            assert Template(case["template"], case["id"]).render(**tokens, **variables) == case["rendered"], case["id"]
+
+
+#: Pieces of the language that templates use; each must print what Jinja alone prints.
+EXPRESSIONS = [
+    "{{ xs|join(', ') }}",
+    "{{ ms|map(attribute='role')|join(',') }}",
+    "{{ ms|selectattr('role', 'equalto', 'a')|list|length }}",
+    "{{ ms|rejectattr('role', 'eq', 'a')|map(attribute='content')|first }}",
+    "{{ xs[1:] }}{{ xs[::-1] }}{{ s[:3] }}{{ s[-2:] }}",
+    "{{ s.split('l') }}{{ s.strip('h').upper()|lower }}",
+    "{{ s.startswith('he') and 'l' in s and 'z' not in s }}",
+    "{{ 1 < 2 < 3 }}{{ 3 > 2 > 2 }}{{ s == 'hello' }}{{ xs != [1] }}{{ 2 in xs }}{{ 'a' in d }}{{ 9 not in xs }}",
+    "{{ 7 // 2 }}{{ 7 % 4 }}{{ 2 ** 8 }}{{ 7 / 2 }}{{ 3 - 5 }}{{ -x }}{{ 'ab' * 2 }}{{ [1] * 2 }}{{ [1] + [2] }}",
+    "{{ '%s-%05d' % ('a', 7) }}{{ '%(k)s' % {'k': 1} }}{{ '{:>4}|{}|{k!r}'.format('a', 1, k='q') }}{{ '%s!'|format(s) }}",
+    "{{ s ~ 1 ~ none ~ xs }}",
+    "{{ d.items()|list }}{{ d|items|list }}{% for k, v in d.items() %}{{ k }}{{ v }}{% endfor %}",
+    "{{ d|dictsort }}{{ xs|sort(reverse=true) }}{{ xs|unique|list }}{{ xs|sum }}{{ xs|max }}{{ xs|min }}{{ xs|reverse|list }}",
+    "{{ ms|sum(attribute='n') }}{{ ms|sort(attribute='n')|map(attribute='n')|list }}",
+    "{{ xs|batch(2, 0)|list }}{{ xs|slice(2)|list }}",
+    "{{ s|replace('l', 'LL') }}{{ s|center(11) }}|{{ 'a\nb'|indent(2) }}{{ s|title }}{{ s|capitalize }}{{ s|trim }}{{ s|truncate(4) }}",
+    "{{ none|default('x') }}{{ nothing|default('x') }}{{ ''|default('y', true) }}{{ nothing }}{{ nothing is defined }}",
+    "{{ s is string }}{{ d is mapping }}{{ xs is iterable }}{{ xs is sequence }}{{ 1 is number }}{{ none is none }}{{ x is odd }}",
+    "{{ s is eq 'hello' }}{{ 1 is in [1] }}{{ true is true }}{{ 1 is boolean }}{{ s is upper }}{{ 'x' is sameas 'x' }}",
+    "{{ d.a }}{{ d['a'] }}{{ d.get('zz', 5) }}{{ d.nothing }}{{ ms[0].role }}{{ ms[-1]['role'] }}",
+    "{% for a in xs %}{{ loop.index }}{{ loop.first }}{{ loop.last }}{{ loop.length }}{{ loop.previtem }}{{ loop.nextitem }}{% endfor %}",
+    "{% for a in xs if a > 1 %}{{ loop.index0 }}:{{ a }}{% else %}none{% endfor %}{% for a in [] %}{% else %}none{% endfor %}",
+    "{% for a in xs %}{% if a == 2 %}{% continue %}{% endif %}{% if a == 3 %}{% break %}{% endif %}{{ a }}{% endfor %}",
+    "{% for a in xs|map('string') %}{{ loop.revindex }}{{ loop.cycle('x', 'y') }}{{ loop.changed(a) }}{% endfor %}",
+    "{% set ns = namespace(a=1, b=[]) %}{% for a in xs %}{% set ns.a = ns.a + a %}{% set ns.b = ns.b + [a] %}{% endfor %}{{ ns.a }}{{ ns.b }}",
+    "{% macro m(a, b='z') %}<{{ a }}{{ b }}{{ caller() if caller }}>{% endmacro %}{{ m(1) }}{{ m(1, b=2) }}{% call m(3) %}in{% endcall %}",
+    "{% for a in [[1, [2]], [3]] recursive %}{{ a if a is number else '(' ~ loop(a) ~ ')' }}{% endfor %}",
+    "{% set t %}x{{ s }}{% endset %}{{ t }}{% set t | upper %}abc{% endset %}{{ t }}{% filter upper %}q{% endfilter %}",
+    "{% with a = 5 %}{{ a }}{% endwith %}{{ 'y' if x else 'n' }}{{ 'q' if nothing }}{{ (1, 2) }}{{ {'a': [none, true, 1.5]} }}",
+    "{{ d|tojson }}{{ d|tojson(indent=2) }}{{ ms|tojson(sort_keys=true) }}{{ s|tojson }}{{ '<é>'|tojson(ensure_ascii=true) }}",
+    "{{ 'a&b'|e }}{{ 'a'|safe }}{{ '7'|int + 1 }}{{ 'x'|int }}{{ '1.5'|float }}{{ 2.567|round(1) }}{{ -3|abs }}{{ 'a b'|urlencode }}",
+    "{{ strftime_now('%d %B %Y') }}",
+    "  {% if x %}\n  kept\n  {%- endif %}\n{# gone #}\ntail\n",
+    "{{ range(3)|list }}{{ dict(a=1) }}",
+    "{% for g in ms|groupby('role') %}{{ g.grouper }}{{ g.list|length }}{% endfor %}{{ 'a,b'.split(',')[0] }}{{ s|length }}{{ xs|last }}",
+    "{% generation %}{% set inner = 1 %}{{ s }}{% endgeneration %}{{ inner }}",
+    "{{ xs if xs|select('gt', 9) else 'no' }}",
+]
+VARIABLES: dict[str, Any] = {
+    "s": "hello",
+    "x": 3,
+    "xs": [3, 1, 2, 3],
+    "d": {"b": 2, "a": 1},
+    "ms": [{"role": "a", "content": "1", "n": 2}, {"role": "b", "content": "2", "n": 1}],
+}
+
+
+@pytest.mark.parametrize("source", EXPRESSIONS)
+def test_expressions_print_what_jinja_prints(source: str) -> None:
+    expected = plain_jinja(source, VARIABLES)
+    assert expected is not None, "the case itself is broken"
+    assert Template(source).render(**VARIABLES) == expected
+
+
+DOUBLE = "{% set ns = namespace(x=[1], y=[1], t=(1,)) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% set ns.y = [ns.y, ns.y] %}{% set ns.t = (ns.t, ns.t) %}{% endfor %}"
+LONG = "{% set x = 'a' * 900000 %}"
+#: What hostile templates try, and a word of the line they end in; None: harmless text.
+HOSTILE: dict[str, tuple[str, str | None]] = {
+    "loops in loops": ("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}", "loop steps"),
+    "a filtered loop": ("{% for a in range(9999) if range(9999)|select('eq', 5)|list %}{% endfor %}", "characters"),
+    "a recursive loop": ("{% for a in [1] recursive %}{{ loop([1]) }}{% endfor %}", "deep"),
+    "a branching loop": (
+        "{% for a in [1, 2] recursive %}{% if loop.depth < 60 %}{{ loop([1, 2]) }}{% endif %}{% endfor %}",
+        "steps",
+    ),
+    "an endless macro": ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "deep"),
+    "a branching macro": (
+        "{% macro f(n) %}{% if n %}{{ f(n-1) }}{{ f(n-1) }}{% endif %}{% endmacro %}{{ f(60) }}",
+        "steps",
+    ),
+    "blocks": ("{% block a %}{{ self.a() }}{{ self.a() }}{% endblock %}", "deep"),
+    "times": ("{{ 'a' * 10**9 }}", "characters"),
+    "times turned": ("{{ 10**9 * 'a' }}", "characters"),
+    "a list times": ("{{ ([1] * 10**9)|length }}", "characters"),
+    "power": ("{{ 10 ** (10 ** 10) }}", "bits"),
+    "squares": (
+        "{% set ns = namespace(x=7) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}",
+        "bits",
+    ),
+    "a hexadecimal integer": ("{{ ('f' * 100000)|int(0, 16) * 2 }}", "bits"),
+    "doubling +": (
+        "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+        "characters",
+    ),
+    "doubling ~": (
+        "{% set ns = namespace(x='a') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        "characters",
+    ),
+    "doubling a list": (
+        "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}",
+        "characters",
+    ),
+    "printing a doubled tree": (DOUBLE + "{{ ns.x }}", "characters"),
+    "its JSON": (DOUBLE + "{{ ns.x|tojson }}", "characters"),
+    "comparing it": (DOUBLE + "{{ ns.x == ns.y }}", "characters"),
+    "hashing it": (DOUBLE + "{{ {ns.t: 1}|length }}", "characters"),
+    "looking it up": (DOUBLE + "{{ {}[ns.t] }}", "characters"),
+    "its own get": (DOUBLE + "{{ {}.get(ns.t) }}", "characters"),
+    "its uniques": (DOUBLE + "{{ [ns.t]|unique|list }}", "characters"),
+    "formatting it": (DOUBLE + "{{ '{}'.format(ns.x) }}", "characters"),
+    "percent it": (DOUBLE + "{{ '%s' % ns.t }}", "characters"),
+    "watching it": (DOUBLE + "{% for z in [ns.x, ns.y] %}{{ loop.changed(z) }}{% endfor %}", "characters"),
+    "a deep list": (
+        "{% set ns = namespace(x=[]) %}{% for i in range(9999) %}{% set ns.x = [ns.x] %}{% endfor %}{{ ns.x }}",
+        "nested",
+    ),
+    "a namespace in itself": ("{% set ns = namespace() %}{% set ns.me = ns %}{{ [ns] }}", "not text"),
+    "percent width": ("{{ '%99999999999d' % 1 }}", "width"),
+    "percent star": ("{{ '%*d' % (999999999, 1) }}", "width"),
+    "percent precision": ("{{ '%.999999999f' % 1.0 }}", "width"),
+    "format filter": ("{{ '%99999999d'|format(1) }}", "width"),
+    "format width": ("{{ '{:99999999}'.format(1) }}", "width"),
+    "nested width": ("{{ '{:{}}'.format(1, 99999999) }}", "width"),
+    "format reaching": ("{{ '{0.__class__.__mro__}'.format(1) }}", "reaches into"),
+    "format_map": ("{{ '{a}'.format_map({'a': 1}) }}", "unsafe"),
+    "ljust": ("{{ 'a'.ljust(10**9) }}", "characters"),
+    "zfill": ("{{ 'a'.zfill(10**9) }}", "characters"),
+    "expandtabs": ("{{ '\t'.expandtabs(10**9) }}", "characters"),
+    "a kept method": ("{% set f = 'a'.ljust %}{{ f(10**9) }}", "characters"),
+    "a method by attr": ("{{ ('a'|attr('ljust'))(10**9) }}", "characters"),
+    "center": ("{{ 'a'|center(10**9) }}", "characters"),
+    "indent": ("{{ 'a\nb'|indent(10**9) }}", "characters"),
+    "batch": ("{{ [1]|batch(10**9, 0)|list }}", "characters"),
+    "slice": ("{{ [1]|slice(10**9)|list }}", "characters"),
+    "range": ("{{ range(10**12)|list }}", "range"),
+    "replace": ("{{ ('a' * 99999)|replace('a', 'b' * 99999) }}", "characters"),
+    "replace nothing": ("{{ ('a' * 99999).replace('', 'b' * 99999) }}", "characters"),
+    "join": ("{{ range(99999)|join('b' * 99999) }}", "characters"),
+    "join method": ("{{ ('b' * 99999).join(['a'] * 99999) }}", "characters"),
+    "sum of lists": ("{{ ([[1] * 1000] * 9999)|sum(start=[]) }}", "characters"),
+    "sort": ("{{ (['a' * 99999] * 99999)|sort }}", "characters"),
+    "searching": (LONG + "{% for i in range(99999) %}{% if 'b' in x %}{% endif %}{% endfor %}", "characters"),
+    "cutting": (
+        LONG + "{% set ns = namespace(l=[]) %}{% for i in range(99999) %}{% set ns.l = ns.l + [x[1:]] %}{% endfor %}",
+        "characters",
+    ),
+    "splitting": (LONG + "{% for i in range(99999) %}{% set y = x.split('a') %}{% endfor %}", "characters"),
+    "a block kept": (LONG + "{% set y %}{% for i in range(99999) %}{{ x }}{% endfor %}{% endset %}", "characters"),
+    "much output": ("{% for i in range(99999) %}" + "x" * 1000 + "{% endfor %}", "more than 1,000,000 characters"),
+    "a heavy body": ("{% for i in range(99999) %}" + "{{ 1 }}" * 1000 + "{% endfor %}", "characters"),
+    "a spread text": ("{% macro m() %}{% endmacro %}{{ m(*('é' * 900000)) }}", "spread"),
+    "parentheses": ("{{ " + "(" * 50000 + "1" + ")" * 50000 + " }}", "nested"),
+    "a chain": ("{{ " + "1+" * 5000 + "1 }}", "nested"),
+    "sixty loops": ("{% for a in [1] %}" * 60 + "{% endfor %}" * 60, "nested"),
+    "a long source": ("x" * 300_000, "at most 200,000"),
+    "a long integer": ("{{ " + "9" * 100_000 + " }}", "limit"),
+    "rounding": ("{{ 1|round(10**9, 'ceil') }}", "places"),
+    "a padded date": ("{{ strftime_now('%999999999Y') }}", "strftime_now"),
+    "JSON indent": ("{{ [1]|tojson(indent=10**9) }}", "indent"),
+    "mro": ("{{ ''.__class__.__mro__[1].__subclasses__() }}", "unsafe"),
+    "mro by key": ("{{ ''['__class__']['__mro__'] }}", "no attribute"),
+    "mro by attr": ("{{ ''|attr('__class__') }}", None),
+    "mro by map": ("{{ ['']|map(attribute='__class__.__mro__')|list }}", "no attribute"),
+    "lipsum": ("{{ lipsum.__globals__ }}", "undefined"),
+    "cycler": ("{{ cycler.__init__.__globals__ }}", "unsafe"),
+    "namespace": ("{{ namespace.__init__.__globals__ }}", "unsafe"),
+    "globals": ("{{ raise_exception.__globals__['x'] }}", "unsafe"),
+    "self": ("{{ self._TemplateReference__context }}", None),
+    "loop": ("{% for a in [1] %}{{ loop._iterator }}{{ loop.__class__ }}{% endfor %}", None),
+    "include": ("{% include 'x' %}", "include is not allowed"),
+    "import": ("{% import 'os' as os %}", "import is not allowed"),
+    "autoescape": ("{% autoescape 'a'|center(10**9) %}{% endautoescape %}", "not allowed"),
+    "appending": ("{{ [1].append(2) }}", "unsafe"),
+    "changing data": ("{{ messages[0].update(role='x') }}", "unsafe"),
+    "calling data": ("{{ messages() }}", "can be called"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_template_ends_within_its_counts(name: str) -> None:
+    source, word = HOSTILE[name]
+    variables = {"messages": [{"role": "user", "content": "x"}]}
+    # A tenth of the usual limits: the laws are the same and the table takes seconds.
+    limits = {"max_steps": 50_000, "max_characters": 1_000_000}
+    if word is None:
+        assert Template(source, **limits).render(**variables) == ""
+        return
+    with pytest.raises(BadTemplate, match=word) as caught:
+        Template(source, "hostile", **limits).render(**variables)
+    assert str(caught.value).startswith("jinja: hostile")
+    assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_the_line_and_the_template_s_own_words_are_told() -> None:
+    source = "line one\n{% if true %}\n{{ raise_exception('roles must\\nalternate') }}\n{% endif %}"
+    with pytest.raises(BadTemplate, match=r"^jinja: mine, line 3: the template refuses: roles must alternate$"):
+        Template(source, "mine").render()
+
+
+def test_a_template_that_does_not_parse_tells_its_line() -> None:
+    with pytest.raises(BadTemplate, match=r"^jinja: mine, line 2: "):
+        Template("a\n{% if %}", "mine")
+
+
+def test_the_date_is_fixed_or_given_and_never_the_clock() -> None:
+    template = Template("{{ strftime_now('%Y-%m-%d') }}")
+    assert template.render() == jinja.FIXED_DATE.isoformat() == "2026-01-02"
+    assert template.render(now=datetime.date(2024, 2, 29)) == template.render(now="2024-02-29") == "2024-02-29"
+    with pytest.raises(BadTemplate, match="is not a date"):
+        template.render(now="tomorrow")
+
+
+def test_variables_are_copied_and_must_be_data() -> None:
+    with pytest.raises(BadTemplate, match="variable x holds a object; give text, numbers, lists and maps"):
+        Template("{{ x }}").render(x=object())
+    knot: list[Any] = []
+    knot.append(knot)
+    with pytest.raises(BadTemplate, match="variable x is nested more than 100 deep"):
+        Template("").render(x=knot)
+
+
+def test_numpy_rows_are_data() -> None:
+    np = pytest.importorskip("numpy")
+    assert Template("{{ x }}{{ y }}").render(x=np.array([1, 2]), y=np.float64(0.5)) == "[1, 2]0.5"
+
+
+def test_a_template_travels_to_another_process() -> None:
+    template = pickle.loads(pickle.dumps(Template("{{ 'a' * n }}", "mine", max_characters=5)))
+    assert template.render(n=5) == "aaaaa"
+    with pytest.raises(BadTemplate, match=r"mine.*5 characters"):
+        template.render(n=6)
+
+
+def test_uses_names_what_a_template_mentions() -> None:
+    template = Template("{% if tools %}{{ strftime_now('%Y') }}{% endif %}")
+    assert template.uses("tools")
+    assert template.uses("strftime_now")
+    assert not template.uses("messages")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda t: st.lists(t) | st.dictionaries(st.text(), t),
+)
+
+
+@given(JSON)
+@settings(max_examples=50, deadline=None)
+def test_tojson_gives_back_what_it_was_given(value: Any) -> None:
+    assert json.loads(Template("{{ value|tojson }}").render(value=value)) == value

@@ -1,0 +1,201 @@
+"""Counts add in any order, travel as JSON, and must balance."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prep_lib.errors import BadParameter, Unbalanced
+from prep_lib.ledger import FLOWS, TOKEN_FLOWS, Ledger
+
+NAMES = st.sampled_from(["", "web", "code"])
+DOCUMENTS = st.tuples(
+    st.sampled_from(["read", "judge"]), st.sampled_from(FLOWS), NAMES, NAMES, st.integers(0, 9), st.integers(0, 99)
+)
+TOKENS = st.tuples(st.sampled_from(["judge", "pack"]), st.sampled_from(TOKEN_FLOWS), NAMES, NAMES, st.integers(0, 99))
+
+
+@st.composite
+def ledgers(draw: st.DrawFn) -> Ledger:
+    ledger = Ledger()
+    for stage, flow, source, reason, documents, characters in draw(st.lists(DOCUMENTS, max_size=6)):
+        ledger.add(stage, flow, source, reason, documents=documents, characters=characters)
+    for stage, flow, source, reason, count in draw(st.lists(TOKENS, max_size=6)):
+        ledger.add_tokens(stage, flow, count, source, reason)
+    return ledger
+
+
+def summed(*parts: Ledger) -> Ledger:
+    total = Ledger()
+    for part in parts:
+        total += part
+    return total
+
+
+def balanced() -> Ledger:
+    ledger = Ledger()
+    ledger.add("read", "in", "web", documents=5, characters=50)
+    ledger.add("read", "kept", "web", documents=4, characters=40)
+    ledger.add("read", "failed", "web", "bad_json", documents=1, characters=10)
+    ledger.add("judge", "in", "web", documents=4, characters=40)
+    ledger.add("judge", "kept", "web", documents=2, characters=25)
+    ledger.add("judge", "dropped", "web", "short", documents=2, characters=15)
+    ledger.add_tokens("pack", "content", 90, "web")
+    ledger.add_tokens("pack", "control", 8, "web")
+    ledger.add_tokens("pack", "eos", 3, "web")
+    ledger.add_tokens("pack", "written", 96, "web")
+    ledger.add_tokens("pack", "dropped", 3, "web", "too_long")
+    ledger.add_tokens("pack", "remainder", 2, "web")
+    ledger.add_tokens("pack", "padding", 1000, "web")
+    return ledger
+
+
+# ---------------------------------------------------------------------------------------------------------- adding
+
+
+@settings(max_examples=60)
+@given(ledgers(), ledgers(), ledgers())
+def test_addition_does_not_depend_on_who_added_first(one: Ledger, two: Ledger, three: Ledger) -> None:
+    sums = [summed(one, two, three), summed(three, one, two), summed(summed(two, three), one)]
+    for other in sums[1:]:
+        assert sorted(other.stages) == sorted(sums[0].stages)
+        other.stages = sums[0].stages
+        assert other == sums[0]
+        assert other.to_json() == sums[0].to_json()
+
+
+@given(ledgers())
+def test_an_empty_ledger_adds_nothing_and_the_parts_stay_as_they_were(ledger: Ledger) -> None:
+    before = ledger.to_json()
+    total = summed(ledger, Ledger())
+    total += ledger
+    assert ledger.to_json() == before
+    assert summed(Ledger(), ledger) == ledger
+
+
+def test_totals_reasons_and_sources() -> None:
+    ledger = balanced()
+    ledger.add("judge", "dropped", "code", "empty", documents=3)
+    assert ledger.total("judge", "dropped") == 5
+    assert ledger.total("judge", "dropped", "code") == 3
+    assert ledger.total("judge", "dropped", unit="characters") == 15
+    assert ledger.total("pack", "written", unit="tokens") == 96
+    assert list(ledger.reasons("judge", "dropped").items()) == [("empty", 3), ("short", 2)]
+    assert ledger.reasons("pack", "dropped", unit="tokens") == {"too_long": 3}
+    assert ledger.sources() == ["code", "web"]
+    assert ledger.sources("read") == ["web"]
+
+
+def test_an_unknown_flow_is_refused() -> None:
+    with pytest.raises(BadParameter, match="unknown flow 'keep'; known: in, repeated"):
+        Ledger().add("judge", "keep")
+    with pytest.raises(BadParameter, match="unknown token flow 'in'; known: content"):
+        Ledger().add_tokens("pack", "in", 3)
+
+
+# ------------------------------------------------------------------------------------------------------------ JSON
+
+
+@settings(max_examples=60)
+@given(ledgers())
+def test_json_there_and_back(ledger: Ledger) -> None:
+    again = Ledger.from_json(ledger.to_json())
+    assert again == ledger
+    assert again.to_json() == ledger.to_json()
+    assert list(again.rows()) == list(ledger.rows())
+
+
+def test_counts_of_numpy_are_counts() -> None:
+    ledger = Ledger()
+    ledger.add("read", "in", documents=np.int64(2), characters=np.int32(7))  # type: ignore[arg-type]
+    ledger.add_tokens("pack", "written", np.uint64(5))  # type: ignore[arg-type]
+    assert [row["documents"] for row in json.loads(ledger.to_json())["rows"]] == [2, 0]
+
+
+def test_a_row_that_counts_nothing_is_not_shown() -> None:
+    ledger = balanced()
+    before = ledger.to_json()
+    ledger.add("judge", "dropped", "web", "never", documents=0)
+    ledger.add_tokens("pack", "cut", 0, "web")
+    assert ledger.to_json() == before
+
+
+# --------------------------------------------------------------------------------------------------------- balance
+
+
+def test_a_balanced_ledger_passes_also_after_the_way_through_json() -> None:
+    balanced().check()
+    Ledger.from_json(balanced().to_json()).check()
+    Ledger().check()
+
+
+@pytest.mark.parametrize(
+    ("flow", "source", "sentence"),
+    [
+        ("in", "web", r"ledger: judge, source 'web': documents do not balance: \{'in': 5, 'repeated': 0"),
+        ("kept", "code", r"ledger: judge, source 'code': documents do not balance"),
+        ("failed", "web", r"ledger: judge, source 'web': documents do not balance"),
+    ],
+)
+def test_one_lost_document_is_named_with_stage_and_source(flow: str, source: str, sentence: str) -> None:
+    ledger = balanced()
+    ledger.add("judge", flow, source)
+    with pytest.raises(Unbalanced, match=sentence):
+        ledger.check()
+
+
+def test_sources_do_not_lend_to_each_other() -> None:
+    ledger = Ledger()
+    ledger.add("judge", "in", "web")
+    ledger.add("judge", "kept", "code")
+    with pytest.raises(Unbalanced, match="source 'code'"):
+        ledger.check()
+
+
+@pytest.mark.parametrize("flow", ["content", "control", "eos", "written", "cut", "dropped", "remainder"])
+def test_one_lost_token_is_named(flow: str) -> None:
+    ledger = balanced()
+    ledger.add_tokens("pack", flow, 1, "web")
+    with pytest.raises(Unbalanced, match="ledger: pack, source 'web': tokens do not balance"):
+        ledger.check()
+
+
+def test_padding_and_trained_stand_apart() -> None:
+    ledger = balanced()
+    ledger.add_tokens("pack", "padding", 7, "web")
+    ledger.add_tokens("pack", "trained", 50, "web")
+    ledger.check()
+
+
+def test_repeated_and_expanded_documents_must_go_somewhere() -> None:
+    ledger = Ledger()
+    ledger.add("mix", "in", documents=3)
+    ledger.add("mix", "repeated", documents=2)
+    ledger.add("mix", "expanded", documents=1)
+    ledger.add("mix", "kept", documents=5)
+    with pytest.raises(Unbalanced, match="documents do not balance"):
+        ledger.check()
+    ledger.add("mix", "kept")
+    ledger.check()
+
+
+def test_what_one_stage_keeps_the_next_one_must_have() -> None:
+    ledger = balanced()
+    ledger.add("late", "in", "web", documents=2, characters=24)
+    ledger.add("late", "kept", "web", documents=2, characters=24)
+    with pytest.raises(Unbalanced, match="ledger: judge kept 25 characters, but late has 24 in"):
+        ledger.check()
+
+
+def test_a_stage_that_got_nothing_is_missed_also_after_json() -> None:
+    ledger = Ledger()
+    for stage, documents in (("a", 3), ("b", 0), ("c", 3)):
+        ledger.add(stage, "in", documents=documents)
+        ledger.add(stage, "kept", documents=documents)
+    for same in (ledger, Ledger.from_json(ledger.to_json())):
+        with pytest.raises(Unbalanced, match="ledger: a kept 3 documents, but b has 0 in"):
+            same.check()

@@ -1,0 +1,253 @@
+"""Three contracts, one ledger that balances, and errors that name the stage and the document."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prep_lib.errors import BadParameter, BadRecord, Unbalanced
+from prep_lib.record import Cut, Document, Drop, Repeat
+from prep_lib.stage import contract, run
+
+
+def docs(*texts, source="web"):
+    return [Document(f"t#{n}", text, source) for n, text in enumerate(texts)]
+
+
+def texts(result):
+    return [doc.text for doc in result.kept]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upper:
+    """A map that shouts, drops what is empty and cannot read a question mark."""
+
+    name: str = "upper"
+
+    def map(self, doc):
+        if doc.text == "?":
+            raise BadRecord("unreadable")
+        return replace(doc, text=doc.text.upper() * 2) if doc.text else Drop("empty")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Short:
+    """A judge that drops what is short and cuts off what is long."""
+
+    name: str = "short"
+    least: int = 2
+    most: int = 4
+
+    def judge(self, doc):
+        if len(doc.text) < self.least:
+            return Drop("short", len(doc.text), self.least)
+        return Cut(((self.most, len(doc.text)),), "long") if len(doc.text) > self.most else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exact:
+    """A corpus stage without pairs: the first of equal texts stays."""
+
+    name: str = "exact"
+
+    def sketch(self, doc):
+        if doc.text == "?":
+            raise BadRecord("unreadable")
+        return hash(doc.text)
+
+    def decide(self, rows, pairs, evidence):
+        assert (list(pairs), dict(evidence)) == ([], {})
+        return {at: Drop("exact_duplicate") for at, row in enumerate(rows) if row in rows[:at]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Near:
+    """A corpus stage with all four parts: equal first letters make a pair, equal sets of letters a twin."""
+
+    name: str = "near"
+    asked: ClassVar[list] = []
+
+    def sketch(self, doc):
+        return doc.text[:1]
+
+    def pairs(self, rows):
+        places = defaultdict(list)
+        for at, row in enumerate(rows):
+            places[row].append(at)
+        return ((one, two) for group in places.values() for one in group for two in group if one < two)
+
+    def evidence(self, doc):
+        self.asked.append(doc.text)
+        if "?" in doc.text:
+            raise BadRecord("unreadable")
+        return set(doc.text)
+
+    def decide(self, rows, pairs, evidence):
+        return {two: Drop("near_duplicate", twin=str(one)) for one, two in pairs if evidence[one] == evidence[two]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mix:
+    """A corpus stage that repeats the first document."""
+
+    name: str = "mix"
+    n: int = 3
+
+    def sketch(self, doc):
+        return 0
+
+    def decide(self, rows, pairs, evidence):
+        return {0: Repeat(self.n)} if rows else {}
+
+
+def test_a_map_changes_drops_and_fails_one_at_a_time():
+    result = run([Upper()], docs("ab", "", "?", "c"))
+    assert texts(result) == ["ABAB", "CC"]
+    assert [(bad.document.id, bad.stage, bad.drop.reason) for bad in result.dropped] == [
+        ("t#1", "upper", "empty"),
+        ("t#2", "upper", "unreadable"),
+    ]
+    ledger = result.ledger
+    assert ledger.reasons("upper", "dropped") == {"empty": 1}
+    assert ledger.reasons("upper", "failed") == {"unreadable": 1}
+    assert ledger.total("upper", "in", unit="characters") == 4
+    assert ledger.total("upper", "kept", unit="characters") == 6
+
+
+def test_a_judge_keeps_drops_and_cuts():
+    result = run([Short()], docs("a", "bc", "defghi"))
+    assert texts(result) == ["bc", "defg"]
+    assert result.dropped[0].drop == Drop("short", 1, 2)
+    assert result.ledger.total("short", "kept", unit="characters") == 6
+
+
+def test_a_corpus_stage_without_pairs():
+    result = run([Exact()], docs("a", "b", "a", "?", "a"))
+    assert texts(result) == ["a", "b"]
+    assert result.ledger.reasons("exact", "dropped") == {"exact_duplicate": 2}
+    assert result.ledger.reasons("exact", "failed") == {"unreadable": 1}
+
+
+def test_a_corpus_stage_with_pairs_asks_evidence_only_of_those_a_pair_names():
+    Near.asked.clear()
+    result = run([Near()], docs("ab", "x", "abb", "ac", "a?"))
+    assert texts(result) == ["ab", "x", "ac"]
+    assert Near.asked == ["ab", "abb", "ac", "a?"]
+    assert result.ledger.reasons("near", "failed") == {"unreadable": 1}
+
+
+def test_a_repeat_puts_copies_side_by_side_and_balances():
+    result = run([Mix(), Upper()], docs("a", "b"))
+    assert texts(result) == ["AA", "AA", "AA", "BB"]
+    assert result.ledger.total("mix", "repeated") == 2
+    assert result.ledger.total("mix", "kept", unit="characters") == 4
+
+
+@given(st.lists(st.tuples(st.text("a?", max_size=5), st.sampled_from(["web", "book"])), max_size=8))
+def test_the_ledger_balances_and_nothing_is_lost(rows):
+    given = [Document(f"t#{n}", text, source) for n, (text, source) in enumerate(rows)]
+    result = run([Short(), Exact(), Near(), Mix(), Upper()], given)
+    seen = {bad.document.id for bad in result.dropped} | {doc.id for doc in result.kept}
+    assert seen == {doc.id for doc in given}
+    assert result.ledger.total("upper", "kept") == len(result.kept)
+
+
+def test_no_documents_and_no_stages():
+    assert run([Short()], []).kept == []
+    assert texts(run([], docs("a"))) == ["a"]
+
+
+# Errors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A stage of any contract that answers what it is told."""
+
+    kind: str
+    answer: object = None
+    name: str = "odd"
+
+    def __getattr__(self, name):
+        if name == self.kind or (self.kind == "decide" and name == "sketch"):
+            return lambda *args: self.answer() if callable(self.answer) else self.answer
+        raise AttributeError(name)
+
+
+@pytest.mark.parametrize("kind", ["map", "judge", "decide"])
+def test_an_error_names_the_stage_and_the_document(kind):
+    stage = Answer(kind=kind, answer=lambda: 1 / 0)
+    with pytest.raises(ZeroDivisionError) as caught:
+        run([stage], docs("a"))
+    assert caught.value.__notes__ == ["while odd handled document t#0"]
+
+
+def test_an_error_while_documents_are_compared_names_the_stage():
+    class Broken(Exact):
+        def decide(self, rows, pairs, evidence):
+            raise KeyError("x")
+
+    with pytest.raises(KeyError) as caught:
+        run([Broken()], docs("a", "b"))
+    assert caught.value.__notes__ == ["while exact compared 2 documents"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "sentence"),
+    [
+        ("map", None, "stage: odd gave None for document t#0; a map gives a Document or a Drop"),
+        ("map", Repeat(2), "a map gives a Document or a Drop"),
+        ("judge", False, "stage: odd gave False for document t#0; a judge gives None, a Drop or a Cut"),
+        ("judge", Document("x", ""), "a judge gives None"),
+        ("decide", {0: True}, "odd gave True for document t#0; decide gives a Drop, a Cut or a Repeat"),
+        ("decide", {7: Drop("a")}, "stage: odd decided about place 7; there are 1 documents"),
+    ],
+)
+def test_a_verdict_that_is_none_is_refused(kind, answer, sentence):
+    with pytest.raises(BadParameter, match=sentence):
+        run([Answer(kind=kind, answer=answer)], docs("a"))
+
+
+class Both(Short):
+    def map(self, doc):
+        return doc
+
+
+class Half(Exact):
+    def pairs(self, rows):
+        return []
+
+
+@pytest.mark.parametrize(
+    ("stage", "sentence"),
+    [
+        (print, "must have a name and exactly one of map, judge, sketch \\+ decide; it has none"),
+        (Both(), "it has map, judge"),
+        (Short, r"stage: Short is a class; make a stage of it: Short\(\.\.\.\)"),
+        (Half(), "stage: Half must have both pairs and evidence, or neither"),
+    ],
+)
+def test_what_is_no_stage_is_refused_before_any_document_is_touched(stage, sentence):
+    touched = Answer(kind="judge", answer=lambda: pytest.fail("touched"))
+    with pytest.raises(BadParameter, match=sentence):
+        run([touched, stage], docs("a"))
+
+
+def test_two_stages_of_one_name_are_refused():
+    with pytest.raises(BadParameter, match="two stages are named 'short'; the ledger counts by name"):
+        run([Short(), Short(least=3)], docs("abc"))
+
+
+def test_the_contract_of_each():
+    assert [contract(stage) for stage in (Upper(), Short(), Exact(), Near())] == ["map", "judge", "corpus", "corpus"]
+
+
+def test_the_ledger_is_checked(monkeypatch):
+    monkeypatch.setattr("prep_lib.ledger.Ledger.check", lambda self: (_ for _ in ()).throw(Unbalanced("ledger: no")))
+    with pytest.raises(Unbalanced, match="ledger: no"):
+        run([Short()], docs("a"))

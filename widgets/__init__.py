@@ -1,0 +1,1 @@
+"""What a person looks at and turns: pages from a state, and controls that change it."""

@@ -1,0 +1,1 @@
+"""The funnel: what each stage saw, kept, dropped and failed."""

@@ -1,0 +1,1 @@
+"""Tokens coloured by loss, and why each is trained or not."""

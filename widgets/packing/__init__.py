@@ -1,0 +1,1 @@
+"""Packs drawn as strips, and all algorithms compared."""
