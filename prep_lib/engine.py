@@ -46,6 +46,9 @@ HIDDEN = ".prep"
 
 ENGINES = ("processes", "inline")
 
+#: Tasks an executor handed in gets at once: enough for a large cluster, few enough to wait for them together.
+IN_FLIGHT = 1000
+
 #: So many tasks that take their workers down are not bad luck with the data: the run stops.
 LOST = 3
 
@@ -205,8 +208,9 @@ def _sweep(folder: Path) -> None:
     shutil.rmtree(hidden / "tmp", ignore_errors=True)
     for place in (folder, hidden, hidden / "tasks"):
         for path in place.glob(".*.tmp"):
-            if is_temporary(path.name):
-                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                if is_temporary(path.name):
+                    path.unlink()
 
 
 def _write_owner(path: Path) -> None:
@@ -404,9 +408,10 @@ class Crew:
     engine : "processes", "inline" or concurrent.futures.Executor
         All give the same bytes.
     workers : int or None
-        None: `default_workers`; an executor handed in gets all tasks at once.
+        None: `default_workers`; an executor handed in gets `IN_FLIGHT` tasks at once and uses the workers it has.
 
-    Use it as a context manager: worker processes live as long as the block, and none is left behind it.
+    Use it as a context manager: worker processes live as long as the block, and none is left behind it. An executor
+    handed in, and its workers, are its owner's to end.
     """
 
     def __init__(self, engine: str | Executor = "processes", workers: int | None = None) -> None:
@@ -415,7 +420,7 @@ class Crew:
         if workers is not None and workers < 1:
             raise BadParameter(f"engine: workers must be at least 1, or None for this machine's share; got {workers}")
         self.engine, self.workers = engine, workers or default_workers()
-        self._room = self.workers if workers or isinstance(engine, str) else sys.maxsize
+        self._room = self.workers if workers or isinstance(engine, str) else IN_FLIGHT
         self._pool: Executor | None = None
 
     def __enter__(self) -> Crew:

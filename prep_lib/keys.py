@@ -11,7 +11,6 @@ same key, same bytes; another key, and `changed` names what differs
 from __future__ import annotations
 
 import ast
-import dataclasses
 import datetime
 import decimal
 import dis
@@ -23,7 +22,6 @@ import importlib.metadata
 import importlib.util
 import inspect
 import json
-import logging
 import os
 import re
 import sys
@@ -230,14 +228,14 @@ def function_digest(function: Any) -> str | None:
     Returns
     -------
     str or None
-        None if something it uses cannot be digested (an open file, an object of unknown state): what it makes is then
+        None if something it uses cannot be digested (an open file, a lock, a running generator): what it makes is then
         never reused, and the caller says so.
 
     Examples
     --------
     >>> function_digest(len) is not None
     True
-    >>> function_digest(iter([1]).__next__) is None
+    >>> function_digest((letter for letter in "a").__next__) is None
     True
     """
     try:
@@ -311,33 +309,29 @@ def _is_users(module: str) -> bool:
 
 
 def _how(value: Any) -> Callable[[_Describer, Any], Any]:
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _describe_dataclass
-    if type(value).__module__.startswith(f"{OURS}.") and hasattr(value, "describe"):
-        return lambda say, value: [say(type(value)), say(value.describe())]
-    for kind, how in _KINDS.items():
-        if isinstance(value, kind):
-            return how
-    raise _CannotDigest(type(value).__name__)
+    return next((how for kind, how in _KINDS.items() if isinstance(value, kind)), _describe_object)
 
 
 def _by(*names: str) -> Callable[[_Describer, Any], Any]:
     return lambda say, value: [say(getattr(value, name)) for name in names]
 
 
-def _describe_dataclass(say: _Describer, value: Any) -> Any:
-    return [say(type(value)), [[part.name, say(getattr(value, part.name))] for part in dataclasses.fields(value)]]
+def _describe_object(say: _Describer, value: Any) -> Any:
+    """Describe an object by what pickle would send of it to a worker: its class, arguments, state and items."""
+    try:
+        parts = value.__reduce_ex__(2)
+    except Exception as error:
+        raise _CannotDigest(str(error)) from error
+    if isinstance(parts, str):
+        return [parts, _identity(type(value).__module__)]
+    maker, arguments, state, *items = (*parts, None, None, None)[:5]
+    return [say(maker), say(arguments), say(state), [say(list(part)) for part in items if part is not None]]
 
 
 def _describe_array(say: _Describer, value: Any) -> Any:
     if value.dtype.hasobject or type(value) is not np.ndarray:
         raise _CannotDigest("an array of objects")
     return [repr(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest()]
-
-
-def _describe_builtin(say: _Describer, value: Any) -> Any:
-    # A method of an object, as "abc".join; those of modules were named before.
-    return [value.__name__, say(value.__self__)]
 
 
 def _describe_class(say: _Describer, value: Any) -> Any:
@@ -400,24 +394,15 @@ def _used(code: types.CodeType) -> tuple[set[str], set[str]]:
     return names, modules
 
 
-#: The default of a dataclass field that has a factory, in the function dataclasses generates.
-_NO_VALUE = getattr(dataclasses, "_HAS_DEFAULT_FACTORY", None)
-
-#: How to describe what is neither exact text nor importable by anybody; the first that fits.
+#: How to describe what is neither exact text nor importable by anybody; the first that fits, or as an object.
 _KINDS: dict[Any, Callable[[_Describer, Any], Any]] = {
-    logging.Logger | type(_NO_VALUE): lambda say, value: [],
-    enum.Enum: lambda say, value: [say(type(value)), value.name],
     list | tuple: lambda say, value: [say(item) for item in value],
     set | frozenset: lambda say, value: sorted(json.dumps(say(item)) for item in value),
     dict | types.MappingProxyType: lambda say, value: [[say(key), say(item)] for key, item in value.items()],
     np.ndarray: _describe_array,
     re.Pattern: _by("pattern", "flags"),
-    functools.partial: _by("func", "args", "keywords"),
     types.ModuleType: lambda say, value: _identity(value.__name__),
     types.FunctionType: _describe_function,
-    types.MethodType: _by("__func__", "__self__"),
-    types.BuiltinMethodType: _describe_builtin,
-    types.MethodDescriptorType: _by("__objclass__", "__name__"),
     type: _describe_class,
     staticmethod | classmethod: _by("__func__"),
     property: _by("fget", "fset", "fdel"),

@@ -404,6 +404,10 @@ _RULES = """
 .prep table.grid th.word:nth-child(n),.prep table.grid td.word:nth-child(n){text-align:left}
 .prep table.grid th{color:var(--dim);font-weight:600}
 .prep table.grid tr.best td{font-weight:700}
+.prep table.dataframe{border-collapse:collapse;border:0;font:13px/1.45 var(--sans);font-variant-numeric:tabular-nums}
+.prep table.dataframe th,.prep table.dataframe td{padding:5px 10px;border:0;border-bottom:1px solid var(--line);
+ text-align:left;vertical-align:top}
+.prep table.dataframe th{color:var(--dim);font-weight:600}
 .prep details{margin:6px 0}
 .prep summary{cursor:pointer;color:var(--dim);font-size:13px}
 .prep :focus-visible{outline:2px solid var(--on);outline-offset:1px}

@@ -118,6 +118,7 @@ def _perform(shelf: _Shelf, key: Key, tell: Callable[[str], None]) -> None:
     executed = run.folder / "executed" / f"{step.notebook}.ipynb"
     began = time.monotonic()
     _mark(run, "began")
+    tell(f"{step.notebook}: running")
     try:
         timing = execute(step.path, {**step.values, **_where(step, run)}, executed, run)
     except NotebookFailed as error:
@@ -168,6 +169,8 @@ class _Shelf:
         values = {name: value for name, value in self.step.values.items() if name not in NEUTRAL}
         found = [[_short_path(path, self.run.root), sha] for path, sha in self.inputs()]
         whole = make_key(inputs=found, parameters=values, modules=_our_modules(), packages=PACKAGES)
+        # The front door leads everywhere, and so back to what only stands around a notebook.
+        whole["code"] = {name: code for name, code in whole["code"].items() if name not in AROUND}
         return whole | {
             "notebook": _digest_cells(self.step.path),
             "earlier": {n: _digest_json(k) for n, k in earlier.items()},
@@ -511,6 +514,14 @@ def _finish(target: Path, run: Run, failure: str) -> None:
         file.write(nbformat.writes(node) + "\n")
 
 
+#: Tables of pandas, which bring none of our classes: words to the left, and a wide one scrolls by itself.
+TABLES = Html(
+    "<style>.prep table.dataframe{border-collapse:collapse;border:0;font-size:13px;overflow-wrap:break-word}"
+    ".prep table.dataframe :is(td,th){border:0;border-bottom:1px solid var(--line);padding:4px 8px;text-align:left;"
+    "vertical-align:top;max-width:48ch;min-width:4ch}.prep table.dataframe thead th{color:var(--dim)}"
+    ".prep img{max-width:100%}</style>"
+)
+
 # ── one notebook's report ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -534,6 +545,7 @@ def report(executed: Path, run: Run) -> Path:
     known, used = _values(cells)
     lang = _lang(used)
     head = [
+        TABLES,
         tag("p", tag("a", say("report.run", lang, name=run.name), href="index.html"), cls="sub"),
         note("bad", tag("b", "FAILED"), " ", mask(failure)) if failure else Html(),
         _parameter_table(known, used, mask, lang),
@@ -592,6 +604,8 @@ def _cell(cell: Mapping[str, Any], mask: _Mask, folder: Path, failure: str, lang
     ):
         return None
     code = fold(say("report.code", lang), tag("pre", _lines(mask(cell["source"]))))
+    if not cell["outputs"]:
+        return code
     return card("", code, *(_output(each, mask, failure) for each in cell["outputs"]))
 
 
@@ -816,12 +830,14 @@ def numbers(ledger: Ledger) -> Numbers:
 
 
 def summary(run: Run) -> Numbers:
-    """Return the numbers of a whole run: what came into the first notebook that counts, what the last one wrote."""
-    each = [numbers(ledger) for ledger in ledgers(run).values()]
-    records = [one.records for one in each if one.records is not None]
-    kept = [one.kept for one in each if one.kept is not None]
-    last = next((one for one in reversed(each) if one.tokens is not None), Numbers())
-    return Numbers(records[0] if records else None, kept[-1] if kept else None, last.tokens, last.places)
+    """Return the numbers of the way a run ends with: what came into its first notebook, what its last one wrote."""
+    counted = ledgers(run)
+    # Notebooks of one way share their first digit; a tour counts for itself.
+    way = [numbers(ledger) for name, ledger in counted.items() if name[0] == max(counted)[0]]
+    records = next((one.records for one in way if one.records is not None), None)
+    kept = next((one.kept for one in reversed(way) if one.kept is not None), None)
+    last = next((one for one in reversed(way) if one.tokens is not None), Numbers())
+    return Numbers(records, kept, last.tokens, last.places)
 
 
 def states(run: Run, names: Sequence[str] = ()) -> dict[str, tuple[str, str]]:
@@ -893,7 +909,9 @@ def _notebook_table(run: Run, state: Mapping[str, tuple[str, str]], lang: str) -
         [_link(run, name), f"{marks.get(kind, '!')} {say(f'report.state_{kind}', lang)}"]
         for name, (kind, _) in state.items()
     ]
-    return card(say("report.notebooks", lang), table([say("report.notebook", lang), say("report.state", lang)], rows))
+    return card(
+        say("report.notebooks", lang), table([say("report.notebook", lang), say("report.state", lang)], rows, words=2)
+    )
 
 
 def _link(run: Run, name: str) -> Html:
@@ -909,7 +927,7 @@ def _funnel(name: str, ledger: Ledger, lang: str) -> Html:
         into, *n = (ledger.total(stage, flow) for flow in ("in", *flows))
         if into or any(n):
             parts = [Part(flow, count, f"{flow} {count:,}") for flow, count in zip(flows, n, strict=True)]
-            drawn = markup.bar(parts, sum(n), f"{stage}: {n[0]:,} of {into:,}")
+            drawn = tag("div", markup.bar(parts, sum(n), f"{stage}: {n[0]:,} of {into:,}"), style="min-width:14em")
             rows.append([stage, into, *n, percent(n[0], into), drawn])
         for flow in flows[1:]:
             whys += [[stage, say(flow, lang), why, count] for why, count in ledger.reasons(stage, flow).items()]
@@ -930,8 +948,14 @@ def _file_table(title: str, found: Sequence[Mapping[str, Any]], lang: str) -> Ht
 
 
 def _notes(run: Run, mask: _Mask, lang: str) -> Html:
-    """List what the engine had to say, each sentence once."""
-    texts = dict.fromkeys(mask(event["text"]) for event in read_events(run.folder)[0] if event.get("event") == "note")
+    """List what the engine had to say while the notebooks ran last, each sentence once."""
+    said: dict[str, list[str]] = {}
+    for event in read_events(run.folder)[0]:
+        if event.get("event") == "note":
+            said.setdefault(event.get("notebook", ""), []).append(mask(event["text"]))
+        elif event.get("event") == "notebook" and event["state"] == "began":
+            said[event["notebook"]] = []  # what was said before belongs to what this one replaces
+    texts = dict.fromkeys(text for each in said.values() for text in each)
     return card(say("report.notes", lang), tag("ul", *(tag("li", text) for text in texts))) if texts else Html()
 
 

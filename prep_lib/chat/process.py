@@ -787,7 +787,7 @@ def _target(message: dict[str, Any], role: str, where: str) -> bool:
 
 
 def _says(value: object) -> bool:
-    """Say whether a field holds anything; a table fills what one message lacks with nulls, structs with structs of them.
+    """Say whether a field holds anything: a table fills what a message lacks with nulls, or with a struct of nulls.
 
     Examples
     --------

@@ -13,6 +13,7 @@ writer then asks the plan which pieces its own packs hold, as (length, rank): "t
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 Counts: TypeAlias = Mapping[int, int] | np.ndarray | Sequence[int]
 
 ALGORITHMS = ("concat", "best_fit", "best_fit_split")
-
-#: The lowest set bit of 32,768 costs 3 us, of the lowest 512 bits 1 us, and the tightest space is nearly always there.
-_NEAR = (1 << 512) - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +50,11 @@ class Plan:
         Not in any pack: rows longer than a pack under best_fit (as documents), the tail of concat with tail="drop"
         (as tokens only).
     nodes : (n, 5) int64
-        What a group of equal packs took in one step: length, pieces a pack, first rank, node before (-1: none), and
-        where the group begins in the packs of the node before. At most about ``3 pack_size log2(pack_size)`` rows.
-    groups : (g, 3) int64
-        Finished packs: last node, where the group begins in it, number of packs.
+        What equal packs took in one step: length, pieces a pack, first rank, the place of the first of them in one
+        line of all steps, ascending, and its place there before this step (-1: it was empty). At most about
+        ``3 pack_size log2(pack_size)`` rows, however many packs there are.
+    groups : (g, 2) int64
+        Finished packs, those with equal free space: the place of the first, and how many.
 
     Examples
     --------
@@ -109,15 +108,15 @@ class Plan:
             If a pack does not exist, or under concat, where packs follow from the stream (see `concat_pieces`).
         """
         packs = self._checked(packs)
-        first = np.cumsum(self.groups[:, 2]) - self.groups[:, 2]
-        group = np.searchsorted(first, packs, side="right") - 1
-        node, place = self.groups[group, 0], packs - first[group] + self.groups[group, 1]
-        at, steps = np.arange(len(packs)), []
+        starts = np.cumsum(self.groups[:, 1]) - self.groups[:, 1]
+        group = np.searchsorted(starts, packs, side="right") - 1
+        at, place, steps = np.arange(len(packs)), packs - starts[group] + self.groups[group, 0], []
         while len(at):
-            length, times, rank, before, begins = self.nodes[node].T
-            steps.append((at, length, times, rank + place * times))
+            node = np.searchsorted(self.nodes[:, 3], place, side="right") - 1
+            length, times, rank, first, before = self.nodes[node].T
+            steps.append((at, length, times, rank + (place - first) * times))
             more = before >= 0
-            at, node, place = at[more], before[more], (place + begins)[more]
+            at, place = at[more], (before + place - first)[more]
         return _unroll(steps)
 
     def _checked(self, packs: np.ndarray) -> np.ndarray:
@@ -191,8 +190,8 @@ def plan_packs(counts: Counts, pack_size: int, algorithm: str = "best_fit", tail
         table[pack_size] += int(lengths[long] // pack_size @ numbers[long])
         np.add.at(table, lengths[long] % pack_size, numbers[long])
         table[0] = 0  # no rest
-    nodes, groups = _best_fit(table, pack_size)
-    packs, tokens = int(groups[:, 2].sum()), int(np.arange(pack_size + 1) @ table)
+    nodes, groups = _walkable(_best_fit(table, pack_size), pack_size)
+    packs, tokens = int(groups[:, 1].sum()), int(np.arange(pack_size + 1) @ table)
     fate = (too_long, 0, 0) if split else (0, too_long, lost)
     return Plan(pack_size, algorithm, packs, tokens, *fate, nodes, groups)
 
@@ -200,7 +199,7 @@ def plan_packs(counts: Counts, pack_size: int, algorithm: str = "best_fit", tail
 def _plan_concat(tokens: int, pack_size: int, tail: str) -> Plan:
     lost = tokens % pack_size if tail == "drop" else 0
     packs = -(-(tokens - lost) // pack_size)
-    nodes, groups = np.zeros((0, 5), np.int64), np.zeros((0, 3), np.int64)
+    nodes, groups = np.zeros((0, 5), np.int64), np.zeros((0, 2), np.int64)
     return Plan(pack_size, "concat", packs, tokens - lost, None, 0, lost, nodes, groups)
 
 
@@ -217,8 +216,9 @@ def check_choice(pack_size: int, algorithm: str, tail: str = "pad") -> None:
 def _histogram(counts: Counts) -> tuple[np.ndarray, np.ndarray]:
     """Return lengths that occur, ascending, and how often."""
     if isinstance(counts, Mapping):
-        lengths = np.array(sorted(counts), dtype=np.int64)
-        numbers = np.array([counts[int(length)] for length in lengths], dtype=np.int64)
+        lengths, numbers = (np.fromiter(each, np.int64, len(counts)) for each in (counts, counts.values()))
+        order = np.argsort(lengths)
+        lengths, numbers = lengths[order], numbers[order]
     else:
         numbers = np.asarray(counts, dtype=np.int64)
         lengths = np.arange(len(numbers))
@@ -236,49 +236,75 @@ def _check_lengths(lengths: np.ndarray) -> None:
         )
 
 
-def _best_fit(table: np.ndarray, pack_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Best-fit-decreasing over a table of counts by length.
+def _best_fit(table: np.ndarray, pack_size: int) -> list[tuple[int, int, int, int]]:
+    """Best-fit-decreasing over a table of counts by length; return its steps: (length, pieces a pack, packs, space).
 
     A pack with space s, once it is the tightest for length l, stays the tightest until ``s // l`` pieces are in it: so
-    a whole group of equal packs takes that many at once. Its space more than halves, and each length opens, splits and
-    fills at most one group each: the steps are bounded by the pack size, whatever the counts.
+    all packs with that space take that many at once. Their space more than halves, and each length leaves at most two
+    spaces that are not full: the steps are bounded by the pack size, whatever the counts.
+
+    Lengths only get shorter, so the spaces wide enough are a stack, the tightest on top: what is put back is below the
+    length, where nobody has looked yet, or tighter than all others.
     """
-    nodes: list[tuple[int, int, int, int, int]] = []
-    spaces: dict[int, list[tuple[int, int, int]]] = {}  # free tokens -> groups (node, begins, packs)
-    free = 0  # bit s is set when spaces[s] is not empty
-
-    def put(space: int, node: int, begins: int, packs: int) -> None:
-        nonlocal free
-        groups = spaces.setdefault(space, [])
-        if not groups:
-            free |= 1 << space
-        groups.append((node, begins, packs))
-
-    for length in np.flatnonzero(table)[::-1].tolist():
-        rank, left = 0, int(table[length])
+    waiting = [0] * (pack_size + 1)  # packs by free tokens
+    fitting: list[int] = []  # spaces >= length in which packs wait, the tightest last
+    steps: list[tuple[int, int, int, int]] = []
+    lengths = np.flatnonzero(table)[::-1]
+    seen = int(lengths[0]) if len(lengths) else 0
+    for length, left in zip(lengths.tolist(), table[lengths].tolist(), strict=True):
+        while seen > length:
+            seen -= 1
+            if waiting[seen]:
+                fitting.append(seen)
         while left:
-            if fitting := free >> length:
-                near = fitting & _NEAR or fitting
-                space = length + (near & -near).bit_length() - 1
-                times = space // length
-                node, begins, packs = spaces[space].pop()
-                if not spaces[space]:
-                    free ^= 1 << space
-            else:
-                space, times = pack_size, pack_size // length
-                node, begins, packs = -1, 0, -(-left // times)
-            # `full` packs take as many as fit; at most one more takes the rest; the others stay as they were.
-            full, rest = min(packs, left // times), left % times if left < packs * times else 0
-            for taking, each in ((full, times), (1, rest)):
-                if taking and each:
-                    nodes.append((length, each, rank, node, begins))
-                    put(space - each * length, len(nodes) - 1, 0, taking)
-                    rank, left = rank + taking * each, left - taking * each
-                    begins, packs = begins + taking, packs - taking
-            if packs:
-                put(space, node, begins, packs)
-    groups = [group for space in sorted(spaces) for group in spaces[space]]
-    return np.array(nodes, np.int64).reshape(-1, 5), np.array(groups, np.int64).reshape(-1, 3)
+            space = fitting.pop() if fitting else pack_size
+            times = space // length
+            packs = waiting[space] or -(-left // times)  # nothing waits where all is free: as many are opened
+            full, rest = (packs, 0) if packs * times <= left else divmod(left, times)
+            waiting[space] = packs - full - (rest > 0)
+            if waiting[space]:
+                fitting.append(space)
+            if full:
+                steps.append((length, times, full, space))
+                waiting[space - times * length] += full
+            if rest:  # one more pack takes it
+                steps.append((length, rest, 1, space))
+                waiting[space - rest * length] += 1
+                fitting.append(space - rest * length)
+            left -= full * times + rest
+    return steps
+
+
+def _walkable(steps: list[tuple[int, int, int, int]], pack_size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Turn the steps into `Plan.nodes` and `Plan.groups`.
+
+    Packs with equal space wait in a queue: who came first is taken first. All queues behind each other are one line, in
+    which every step has a place where its packs go, and one where they come from.
+    """
+    flat = np.fromiter(itertools.chain.from_iterable(steps), np.int64, 4 * len(steps))
+    length, times, packs, space = np.ascontiguousarray(flat.reshape(-1, 4).T)
+    served = np.cumsum(times * packs) - times * packs  # pieces of all lengths so far
+    rank = served - np.maximum.accumulate(np.where(np.diff(length, prepend=0) != 0, served, 0))
+    order, first, came = _queue(space - times * length, packs, pack_size)
+    _, taken, left = _queue(space, packs, pack_size)
+    begins, leaves = np.cumsum(came) - came, np.cumsum(left) - left
+    before = np.where(space == pack_size, -1, taken + (begins - leaves)[space])
+    nodes = np.stack([length, times, rank, first, before], axis=1)[order]
+    stay = np.flatnonzero(came > left)
+    return nodes, np.stack([begins + left, came - left], axis=1)[stay]
+
+
+def _queue(space: np.ndarray, packs: np.ndarray, pack_size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Lay the packs of all steps in one line, by space and then by step.
+
+    Returns the steps in that order, the place of each step in the line, and how many packs each space has there.
+    """
+    order = np.argsort(space, kind="stable")
+    place = np.empty_like(packs)
+    place[order] = np.cumsum(packs[order]) - packs[order]
+    numbers = np.zeros(pack_size + 1, np.int64)
+    np.add.at(numbers, space, packs)
+    return order, place, numbers
 
 
 def _cut(starts: np.ndarray, lengths: np.ndarray, pack_size: int) -> tuple[np.ndarray, ...]:

@@ -6,9 +6,11 @@ import dataclasses
 import enum
 import functools
 import importlib
+import logging
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -227,6 +229,14 @@ class Rule:
         return 3 * self.limit
 
 
+class Plain:
+    def __init__(self, state):
+        self.state = state
+
+    def get(self):
+        return self.state
+
+
 @functools.lru_cache
 def remembered(x):
     return x
@@ -234,7 +244,10 @@ def remembered(x):
 
 def test_values_of_the_users_own_classes_count():
     text = "def f(x): return K"
-    values = [Rule(1), Rule(2), Rule, Colour.RED, Colour, remembered, "a".join, str.strip]
+    values = [
+        Rule(1), Rule(2), Rule, Colour.RED, Colour, remembered, "a".join, str.strip, Plain(1), Plain(2), Plain(1).get,
+        logging.getLogger("a"), np.random.default_rng(1), np.random.default_rng(2), iter([1]), Plain, object(),
+    ]  # fmt: skip
     found = [function_digest(define(text, K=value)) for value in values]
     assert None not in found
     assert len(set(found)) == len(found)
@@ -244,7 +257,7 @@ def test_values_of_the_users_own_classes_count():
 def test_what_cannot_be_digested_is_none():
     text = "def f(x): return K"
     with open(__file__) as file:
-        for value in (file, file.read, (n for n in "abc"), object(), np.array([object()]), np.random.default_rng(1)):
+        for value in (file, file.read, (n for n in "abc"), threading.Lock(), np.array([object()]), [[file]]):
             assert function_digest(define(text, K=value)) is None
     endless: list = []
     endless.append(endless)

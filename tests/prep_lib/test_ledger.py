@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prep_lib.errors import BadParameter, Unbalanced
-from prep_lib.ledger import FLOWS, TOKEN_FLOWS, Ledger
+from prep_lib.errors import BadParameter, TooManyLost, Unbalanced
+from prep_lib.ledger import FEW, FLOWS, TOKEN_FLOWS, Ledger, LossLimit
 
 NAMES = st.sampled_from(["", "web", "code"])
 DOCUMENTS = st.tuples(
@@ -199,3 +199,52 @@ def test_a_stage_that_got_nothing_is_missed_also_after_json() -> None:
     for same in (ledger, Ledger.from_json(ledger.to_json())):
         with pytest.raises(Unbalanced, match="ledger: a kept 3 documents, but b has 0 in"):
             same.check()
+
+
+# ----------------------------------------------------------------------------------------------------------- limit
+
+
+def test_a_few_failures_never_stop_a_run() -> None:
+    limit = LossLimit("build", max_failed=0.0)
+    limit.add(seen=10, failed={"bad_json": 1})
+    limit.add(seen=FEW, failed={"bad_json": FEW - 1})
+    with pytest.raises(TooManyLost, match=r"^build: 21 of 31 records failed \(allowed: 0\.00%\); the commonest"):
+        limit.add(seen=1, failed={"nan": 1})
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 2000), st.sampled_from(["bad_json", "nan"]), st.integers(0, 30)), max_size=8),
+    st.sampled_from([0.0, 0.01, 0.5, 1.0]),
+)
+def test_a_run_stops_at_the_first_failure_beyond_the_limit(tasks: list[tuple[int, str, int]], share: float) -> None:
+    limit, seen, lost, stopped = LossLimit("x", share), 0, 0, False
+    for good, reason, bad in tasks:
+        seen, lost = seen + good + bad, lost + bad
+        try:
+            limit.add(seen=good + bad, failed={reason: bad} if bad else {})
+        except TooManyLost:
+            stopped = True
+            break
+    assert stopped == (lost > max(FEW, share * seen))
+
+
+def test_the_sentence_names_the_commonest_reason_and_its_first_examples() -> None:
+    limit = LossLimit("export", max_failed=0.1)
+    limit.add(seen=100, failed={"nan": 4, "bad_json": 2}, examples={"nan": ["a[0]"], "bad_json": ["a[1]", "a[2]"]})
+    limit.add(seen=0, failed={"bad_json": 4}, examples={"bad_json": ["a[3]", "a[4]"]})
+    sentence = (
+        r"^export: 1,010 of 2,100 records failed \(allowed: 10\.00%\); the commonest reason is bad_json \(1,006\), "
+        r"for example a\[1\], a\[2\], a\[3\]$"
+    )
+    with pytest.raises(TooManyLost, match=sentence):
+        limit.add(seen=2_000, failed={"bad_json": 1_000})
+    unseen = LossLimit("export", max_failed=0.1)
+    with pytest.raises(TooManyLost, match=r"the commonest reason is nan \(21\)$"):
+        unseen.add(seen=21, failed={"nan": 21})
+
+
+@pytest.mark.parametrize("share", [-0.1, 5, float("nan")])
+def test_a_limit_is_a_share(share: float) -> None:
+    with pytest.raises(BadParameter, match=r"build: max_failed=.*; give a share from 0 to 1"):
+        LossLimit("build", share)

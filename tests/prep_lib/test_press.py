@@ -93,7 +93,7 @@ def test_a_second_run_executes_nothing_and_a_change_only_what_it_touches(ws):
     executed, told, _ = pressed(ws, "10_a", "11_b", given=["10_a.n=5", "11_b.n=4"])
     assert executed == ["10_a", "11_b"]
     assert told[0] == "10_a: runs again: parameters; outputs that are missing or cut changed"
-    assert told[2] == "11_b: runs again: earlier of 10_a changed"  # what is built on it runs too
+    assert told[3] == "11_b: runs again: earlier of 10_a changed"  # what is built on it runs too
     assert (run.folder / "reports/index.html").read_bytes() != index
 
 

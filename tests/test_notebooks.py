@@ -1,0 +1,119 @@
+"""Every notebook has the shape of the house, and runs: in a recipe, by plain papermill, a second time in no time."""
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prep_lib import verify
+from prep_lib.recipes import parameters
+
+ROOT = Path(__file__).parents[1]
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+#: Bytes of one output; a notebook of more is slow to open and to share.
+LARGEST = 300_000
+
+
+def cells(path: Path, kind: str) -> list[dict]:
+    return [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == kind]
+
+
+def source(cell: dict) -> str:
+    return "".join(cell["source"])
+
+
+def prep(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "prep_lib.cli", *args]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("workspace")
+    done = prep("init", str(folder), cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def demo(workspace: Path) -> Path:
+    done = prep("run", "demo", cwd=workspace)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return workspace / "runs" / "demo"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_shape(path: Path) -> None:
+    code = cells(path, "code")
+    assert source(json.loads(path.read_text("utf-8"))["cells"][0]).startswith("# " + path.name[:2])
+    assert [at for at, cell in enumerate(code) if "parameters" in cell["metadata"].get("tags", [])] == [1]
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in code)
+    assert "widgets" not in json.loads(path.read_text("utf-8"))["metadata"]
+    for cell in code:
+        tree = ast.parse(source(cell))
+        assert not any(isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda) for node in ast.walk(tree))
+        assert len(source(cell).splitlines()) <= 32, f"a cell of {path.name} is too long"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_parameters_are_plain_and_explained(path: Path) -> None:
+    found = parameters(path)
+    assert {"run", "lang"} <= set(found)
+    for name, parameter in found.items():
+        assert isinstance(parameter.default, str | int | float | bool), name
+        assert parameter.help, f"{path.name}: {name} has no comment"
+
+
+def test_one_name_means_the_same_everywhere() -> None:
+    kinds: dict[str, type] = {}
+    for path in NOTEBOOKS:
+        for name, parameter in parameters(path).items():
+            assert kinds.setdefault(name, type(parameter.default)) is type(parameter.default), f"{path.name}: {name}"
+
+
+def test_the_demo_leaves_a_report_for_every_notebook(demo: Path) -> None:
+    pages = {path.stem for path in (demo / "reports").glob("*.html")}
+    assert pages == {"index", *(path.stem for path in NOTEBOOKS)}
+    for page in (demo / "reports").glob("*.html"):
+        text = page.read_text("utf-8")
+        assert "<script" not in text
+        assert str(Path.home()) not in text
+        assert str(demo.parents[1]) not in text
+        assert "Content-Security-Policy" in text
+    assert not verify(demo / "data" / "22_tensorize")
+
+
+def test_no_output_is_large_and_none_is_an_error(demo: Path) -> None:
+    for path in (demo / "executed").glob("*.ipynb"):
+        for cell in cells(path, "code"):
+            for output in cell["outputs"]:
+                assert output["output_type"] != "error"
+                assert len(json.dumps(output)) < LARGEST, f"{path.name}: {source(cell)[:60]}"
+
+
+def test_a_second_run_executes_nothing(demo: Path, workspace: Path) -> None:
+    before = {path: path.read_bytes() for path in (demo / "reports").iterdir()}
+    done = prep("run", "demo", cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    assert re.search(rf"0 notebooks? run, {len(NOTEBOOKS)} already done", done.stdout), done.stdout
+    assert {path: path.read_bytes() for path in (demo / "reports").iterdir()} == before
+
+
+def test_plain_papermill_does_the_same(demo: Path, workspace: Path, tmp_path: Path) -> None:
+    shutil.copytree(demo, workspace / "runs" / "plain")
+    shutil.rmtree(workspace / "runs" / "plain" / "data" / "22_tensorize")
+    notebook = workspace / "notebooks" / "22_tensorize.ipynb"
+    command = [sys.executable, "-m", "papermill", str(notebook), str(tmp_path / "out.ipynb"), "-p", "run", "plain"]
+    environment = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1"}
+    done = subprocess.run(command, cwd=workspace, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    ours, theirs = (workspace / "runs" / run / "data" / "22_tensorize" for run in ("demo", "plain"))
+    for path in ours.iterdir():
+        if path.is_file():
+            assert path.read_bytes() == (theirs / path.name).read_bytes(), path.name
