@@ -254,16 +254,20 @@ def _factors(trial: Recipe, run: Run) -> Iterator[tuple[str, float | None]]:
 def _estimate(step: Step, run: Run, factor: float | None) -> tuple[str, ...]:
     from prep_lib.press import ledgers, numbers, record
     from prep_lib.workspace import Run as OneRun
+    from prep_lib.workspace import read_events
 
     said = record(OneRun(run.root, run.name, step.notebook)) or {}
     times = factor or 1.0
-    fixed = said["start"]
-    seconds = fixed + (said["seconds"] - fixed) * times
+    ends = [event for event in read_events(run.folder)[0] if event.get("event") == "end"]
+    staged = sum(event["seconds"] for event in ends if event.get("notebook") == step.notebook)
+    # What the engine did grows with the rows; where it did nothing, all that came behind the parameters does.
+    growing = staged or said["seconds"] - said["start"]
+    seconds = said["seconds"] + growing * (times - 1)
     disk = sum(output["bytes"] for output in said["outputs"]) * times
     found = numbers(ledgers(run)[step.notebook]) if step.notebook in ledgers(run) else None
     rows = found.records if found and found.records is not None else None
     lost = 1 - found.kept / found.records if found and found.records and found.kept is not None else None
-    everything = "?" if factor is None or rows is None else f"{rows * times:,.0f}"
+    everything = "–" if rows is None else "?" if factor is None else f"{rows * times:,.0f}"
     return (
         step.notebook, "–" if rows is None else f"{rows:,}", everything, _duration(seconds), _bytes(disk),
         _bytes(said["memory"]), "–" if lost is None else f"{100 * lost:.1f} %",

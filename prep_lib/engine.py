@@ -504,7 +504,7 @@ class Crew:
         try:
             if not isinstance(self.engine, str):
                 return self.engine.submit(_work, stage, task.name, packed, scratch, os.getpid())
-            with _interrupt_blocked():
+            with _interrupt_waits():
                 return self._own_pool().submit(_work, stage, task.name, packed, scratch, os.getpid())
         except BrokenExecutor as error:
             # The pool broke between two calls: the task comes back as fallen, like those in flight.
@@ -581,16 +581,27 @@ _ONE_THREAD = {
 
 
 @contextlib.contextmanager
-def _interrupt_blocked() -> Iterator[None]:
-    """Start processes that Ctrl-C does not reach while they load: it goes to the whole terminal group."""
-    if not hasattr(signal, "pthread_sigmask"):
+def _interrupt_waits() -> Iterator[None]:
+    """Hold Ctrl-C back while worker processes start.
+
+    In this process, or one that is half started would belong to nobody and live on; in the new ones, which the signal
+    reaches as well, for it goes to the whole terminal group: they begin with it blocked.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    came: list[tuple[int, Any]] = []
+    signal.signal(signal.SIGINT, lambda *what: came.append(what))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, before)
+        if came and callable(before):
+            before(*came[0])
 
 
 def _begin_worker(parent: int, path: list[str]) -> None:

@@ -89,6 +89,10 @@ class DamagedStream(BadInput):
         return f"{self.reason}: {self.detail}"
 
 
+#: Reasons after which nobody knows how many records are missing.
+DAMAGE = ("cut_stream", "corrupt_stream")
+
+
 class BadTemplate(BadInput):
     """A chat template that does not parse, raises while it renders, or passes a limit."""
 

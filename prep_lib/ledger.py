@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from prep_lib.errors import BadParameter, TooManyLost, Unbalanced
+from prep_lib.errors import DAMAGE, BadParameter, TooManyLost, Unbalanced
 
 #: What may happen to a document.
 FLOWS = ("in", "repeated", "expanded", "kept", "dropped", "failed")
@@ -173,7 +173,8 @@ class LossLimit:
     where : str
         Who stops: the beginning of the message.
     max_failed : float, share of the records seen
-        Up to `FEW` may fail whatever the share.
+        Up to `FEW` may fail whatever the share. A damaged stream always stops the run, unless the share is 1: behind
+        the damage an unknown number of records is missing.
 
     Raises
     ------
@@ -214,6 +215,12 @@ class LossLimit:
             shown += places[: 3 - len(shown)]
         if failed and self.failed.total() > max(FEW, self.max_failed * self.seen):
             raise TooManyLost(self._sentence())
+        if self.max_failed < 1 and (damage := next((reason for reason in DAMAGE if self.failed[reason]), "")):
+            where = ", ".join(self._examples.get(damage, ())) or "an input"
+            raise TooManyLost(
+                f"{self.where}: {damage} at {where}: an unknown number of records behind it is missing; repair the "
+                "file, or use what could be read with max_failed=1.0"
+            )
 
     def _sentence(self) -> str:
         reason, number = self.failed.most_common(1)[0]

@@ -37,7 +37,7 @@ import yaml
 from prep_lib import engine
 from prep_lib.chat.process import Processor, ProcessorFactory
 from prep_lib.chat.strategy import StrategyFactory
-from prep_lib.errors import BadInput, BadParameter, BadRecord, PrepError, unknown
+from prep_lib.errors import DAMAGE, BadInput, BadParameter, BadRecord, PrepError, unknown
 from prep_lib.files import Span, compression, read_lines
 from prep_lib.source import jsonl, parquet
 from prep_lib.source.export import parse_columns, rename
@@ -601,11 +601,12 @@ def _check_rows(path: Path, judge: _Judge) -> Iterator[str]:
     except (PrepError, OSError, EOFError) as error:
         yield f"{path.name}: cannot be read: {error}"
         return
-    if not rows:
-        yield f"{path.name}: holds no row"
-    for where, record in rows:
-        problem = str(record) if isinstance(record, BadRecord) else judge(record)
-        if problem:
+    told = [(where, record, str(record) if isinstance(record, BadRecord) else judge(record)) for where, record in rows]
+    # One bad line costs its record alone and stops no run; both ends bad say that the file is of another kind. Where a
+    # stream is cut nobody knows how much is missing.
+    stops = all(problem for _, _, problem in told)
+    for where, record, problem in told:
+        if problem and (stops or getattr(record, "reason", "") in DAMAGE):
             yield f"{path.name}, {where}: {problem}"
 
 

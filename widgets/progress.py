@@ -12,6 +12,7 @@ Outside a notebook nothing is drawn and the engine prints its own lines.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from typing import Any
 from prep_lib.engine import listen
 from prep_lib.markup import Html, Part, bar, join, number, snippet, tag
 from prep_lib.words import say
+from prep_lib.workspace import HEADLESS
 
 #: Seconds between two drawings: faster than this the eye sees no difference, and the browser does the work.
 PAUSE = 0.2
@@ -193,13 +195,14 @@ def show(lang: str = "en") -> Progress | _Nothing:
 
     Notes
     -----
-    Called again (a cell run twice), the earlier one stops. Outside a notebook it does nothing.
+    Called again (a cell run twice), the earlier one stops. Outside a notebook it does nothing, nor in a notebook that
+    ``prep run`` executes: how long something took must not change the bytes of a report.
     """
     say("progress.left", lang, seconds="0")
     while _open:
         _open.pop().close()
     shell = _notebook()
-    if shell is None:
+    if shell is None or HEADLESS in os.environ:
         return _Nothing()
     from IPython.display import display
 

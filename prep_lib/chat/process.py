@@ -775,7 +775,7 @@ def _read_messages(messages: object) -> _Read:
 
 def _target(message: dict[str, Any], role: str, where: str) -> bool:
     """Say whether a message is to be trained, and refuse one that says more than a strategy can write."""
-    lost = [name for name in UNWRITTEN if _says(message.get(name))]
+    lost = [name for name in UNWRITTEN if (value := message.get(name)) is not None and _says(value)]
     if lost:
         raise BadRecord("unwritten_field", f"{where}{lost[0]!r} would be lost; write it into the content, or remove it")
     train = message.get("train")

@@ -129,7 +129,7 @@ def export(
     BadInput
         If the data set cannot be loaded or read.
     TooManyLost
-        If more than `max_failed` failed. Finished chunks are kept, ``prefix_rejected.jsonl`` tells why.
+        If more failed than `max_failed` allows. Finished chunks are kept, ``prefix_rejected.jsonl`` tells why.
 
     Notes
     -----
@@ -161,13 +161,9 @@ def export(
 
 def chunk_files(output_dir: str | Path, prefix: str) -> list[Path]:
     """Return the chunks of an export in order."""
-    name = _chunk_name(prefix)
+    name = re.compile(re.escape(prefix) + r"_chunk_\d+\.jsonl")
     found = (path for path in Path(output_dir).iterdir() if name.fullmatch(path.name))
     return sorted(found, key=lambda path: natural(path.name))
-
-
-def _chunk_name(prefix: str) -> re.Pattern[str]:
-    return re.compile(re.escape(prefix) + r"_chunk_\d+\.jsonl")
 
 
 def _check_parameters(prefix: str, chunk_size: int, sample: int) -> None:
@@ -487,7 +483,7 @@ class _Counts:
 
     def failed(self, source: str, where: str, error: BadRecord) -> None:
         self.bad[source, error.reason] += 1
-        example = f"{where} ({error.detail})" if error.detail else where
+        example = _encodable(f"{where} ({error.detail})" if error.detail else where)
         if len(shown := self.examples.setdefault(error.reason, [])) < 3:
             shown.append(example)
         self._tell({error.reason: 1}, {error.reason: [example]})
@@ -528,4 +524,9 @@ def _rejected(place: str, error: BadRecord, raw: Any) -> bytes:
         except BadRecord:
             text = repr(raw)
     line = {"id": place, "stage": STAGE, "reason": error.reason, "detail": error.detail, "text": text[:KEPT_TEXT]}
-    return jsonl.dumps({key: value.encode("utf-8", "backslashreplace").decode() for key, value in line.items()})
+    return jsonl.dumps({key: _encodable(value) for key, value in line.items()})
+
+
+def _encodable(text: str) -> str:
+    # What failed may have failed for half a surrogate pair, and must be told all the same.
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -121,7 +121,8 @@ def sample(dataset: Any, rows: int = 20, seed: int = 42) -> list[tuple[str, dict
     Returns
     -------
     list of (str, dict)
-        Ids and records in the order of the rows. An export of as large a `sample` by the same seed draws the same.
+        Ids and records in the order of the rows. An export with that `sample` and seed draws the same, as long as the
+        ids are: those of an unnamed data set begin with its prefix, here "data".
 
     Examples
     --------

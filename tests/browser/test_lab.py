@@ -42,7 +42,10 @@ READY = """async () => {
 }"""
 ERROR = "[data-mime-type='application/vnd.jupyter.stderr']"
 #: What the chips say, one behind the other, without the line each brings up when pointed at.
-CHIPS = "() => [...document.querySelectorAll('.prep-page-live .chips .chip')].map(chip => chip.firstChild.textContent).join('')"
+CHIPS = """() => {
+  const chips = document.querySelectorAll('.prep-page-live .chips .chip');
+  return [...chips].map(chip => chip.firstChild.textContent).join('');
+}"""
 
 
 class Server(NamedTuple):

@@ -177,9 +177,9 @@ def test_worker_processes_give_the_same_bytes(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     rows = [{"query": f"how {'are ' * (n % 9)}you?", "response": f"fine {n}"} for n in range(200)]
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for name, given in {"a": {"engine": "inline"}, "b": {"workers": 2}}.items():
+    for name, ways in {"a": {"engine": "inline"}, "b": {"workers": 2}}.items():
         processor = ProcessorFactory.create("sft", tokenizer)
-        cache_jsonl(source, tmp_path / name, processor, pack_size=64, shard_size=8, **given)
+        cache_jsonl(source, tmp_path / name, processor, pack_size=64, shard_size=8, **ways)
     assert tree(tmp_path / "a") == tree(tmp_path / "b")
     assert not verify(tmp_path / "a")
 

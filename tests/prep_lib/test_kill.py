@@ -129,6 +129,21 @@ def test_a_killed_parent_leaves_no_orphan_and_a_rerun_equals_a_clean_run(space, 
     assert sorted(os.listdir(tmp_path / ".prep")) == ["lock", "tasks"]
 
 
+@pytest.mark.parametrize("moment", killing.moments(6, 4, 0, 1.0))
+def test_an_interrupt_at_any_moment_ends_within_two_seconds_and_a_rerun_continues(space, crew, clean, tmp_path, moment):
+    driver, mark = killing.spawn(DRIVER, tmp_path)
+    with driver:
+        assert driver.stdout.readline() == "begin\n"
+        time.sleep(moment)
+        began = time.monotonic()
+        driver.send_signal(signal.SIGINT)
+        driver.communicate(timeout=30)
+        assert time.monotonic() - began < 2
+    assert killing.wait_gone(mark, 1) == []
+    space["job"](tmp_path, crew)
+    assert killing.tree(tmp_path) == clean
+
+
 @pytest.fixture(scope="module")
 def small_group():
     """A control group of 60 MB: who is put in and asks for more is killed."""

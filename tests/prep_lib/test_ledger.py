@@ -248,3 +248,10 @@ def test_the_sentence_names_the_commonest_reason_and_its_first_examples() -> Non
 def test_a_limit_is_a_share(share: float) -> None:
     with pytest.raises(BadParameter, match=r"build: max_failed=.*; give a share from 0 to 1"):
         LossLimit("build", share)
+
+
+def test_a_damaged_stream_stops_the_run_unless_everything_is_allowed() -> None:
+    sentence = "build: cut_stream at a.jsonl.gz#L7: an unknown number of records behind it is missing"
+    with pytest.raises(TooManyLost, match=sentence):
+        LossLimit("build", 0.9).add(seen=100, failed={"cut_stream": 1}, examples={"cut_stream": ["a.jsonl.gz#L7"]})
+    LossLimit("build", 1.0).add(seen=100, failed={"cut_stream": 1})

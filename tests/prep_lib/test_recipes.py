@@ -212,20 +212,19 @@ def test_good_input_has_no_problem_and_leaves_nothing_behind(ws):
 
 
 def test_all_problems_come_in_one_list(ws):
-    (ws / "first.jsonl").write_text('{"prompt": "a"}\n' + ROW)
+    (ws / "other.jsonl").write_text('{"prompt": "a"}\n' * 2)
     (ws / "last.jsonl").write_text(ROW + '{"query": \n\n')
     (ws / "empty.jsonl").touch()
     (ws / "cut.jsonl.gz").write_bytes(gzip.compress((ROW * 999).encode())[:-20])
     (ws / "not.parquet").write_text("x")
     found = problems(
-        ws, files="first.jsonl last.jsonl empty.jsonl cut.jsonl.gz not.parquet none*.jsonl",
+        ws, files="other.jsonl last.jsonl empty.jsonl cut.jsonl.gz not.parquet none*.jsonl",
         process_func="nothing.py:f", memory_budget="999TiB", tokenizer="",
     )  # fmt: skip
     whole = "\n".join(found)
     for part in (
-        "20_b: first.jsonl, line 1: ",
-        "20_b: last.jsonl, last line: ",
-        "20_b: empty.jsonl: holds no row",
+        "20_b: other.jsonl, line 1: ",
+        "20_b: other.jsonl, last line: ",
         "20_b: cut.jsonl.gz, last line: cut_stream",
         "not.parquet",
         "no file matches 'none*.jsonl'",
@@ -234,6 +233,8 @@ def test_all_problems_come_in_one_list(ws):
     ):
         assert part in whole
     assert all("\n" not in line for line in found)
+    assert "last.jsonl: " not in whole
+    assert "empty.jsonl" not in whole
 
 
 def test_a_renamed_column_and_a_marker_of_several_ids_are_seen(ws):

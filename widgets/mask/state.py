@@ -108,7 +108,8 @@ def record(state: State) -> dict[str, Any] | None:
     """
     if not state.records:
         return None
-    shown = dict(state.records[state.index])
+    # A table of both shapes gives every record all fields; null means that the record does not have it.
+    shown = {name: value for name, value in state.records[state.index].items() if value is not None}
     edits = dict(state.edits)
     if "messages" not in shown:
         return shown | edits

@@ -146,17 +146,9 @@ def plan(data: Lengths, pack_size: int, algorithm: str) -> Plan:
         algorithm = "best_fit"  # nothing to split: the same packs, and the slower half of the work saved
     key = (pack_size, algorithm)
     if key not in data.plans:
-        data.plans[key] = plan_packs(_counts(data), pack_size, algorithm)
+        counts = dict(zip(data.values.tolist(), data.numbers.tolist(), strict=True))
+        data.plans[key] = plan_packs(counts, pack_size, algorithm)
     return data.plans[key]
-
-
-def _counts(data: Lengths) -> np.ndarray | dict[int, int]:
-    """The counts as a table by length, the faster form, unless one giant row would blow it up."""
-    if len(data.values) and data.values[-1] > 2**22:
-        return dict(zip(data.values.tolist(), data.numbers.tolist(), strict=True))
-    table = np.zeros(int(data.values.max(initial=0)) + 1, np.int64)
-    table[data.values] = data.numbers
-    return table
 
 
 def rows(state: State) -> list[Comparison]:
@@ -240,7 +232,9 @@ def _whole(data: Lengths, length: np.ndarray) -> np.ndarray:
 
 def _stream(state: State, packs: int) -> list[tuple[int, list[Piece]]]:
     # A row has at least one token, so the rows of the first packs are among as many rows as these packs have places.
-    lengths = state.data.lengths[: packs * state.pack_size]
+    places = packs * state.pack_size
+    lengths = state.data.lengths[:places]
+    lengths = lengths[: np.searchsorted(np.cumsum(lengths), places) + 1]
     drawn: list[tuple[int, list[Piece]]] = [(pack, []) for pack in range(packs)]
     columns = (column.tolist() for column in concat_pieces(lengths, state.pack_size))
     for pack, row, start, tokens in zip(*columns, strict=True):

@@ -171,12 +171,23 @@ def test_too_many_failures_stop_early_with_examples(tmp_path: Path) -> None:
 
     sentence = (
         r"^export: 21 of 21 records failed \(allowed: 2\.00%\); the commonest reason is function_raised \(21\), "
-        r"for example x\[0\] \(ValueError: no such thing\), x\[1\] \(.*\), x\[2\] \(.*\); all of them are in x_rejected\.jsonl$"
+        r"for example x\[0\] \(ValueError: no such thing\), x\[1\] \(.*\), x\[2\] \(.*\); "
+        r"all of them are in x_rejected\.jsonl$"
     )
     with pytest.raises(TooManyLost, match=sentence):
         export(table(100), tmp_path, "x", 10, broken, max_failed=0.02)
     assert len(calls) == len(rejected(tmp_path)) == 21
     assert listing(tmp_path) == ["x_chunk_0.jsonl", "x_chunk_1.jsonl", "x_rejected.jsonl"]
+
+
+def test_what_has_no_utf8_is_told_all_the_same(tmp_path: Path) -> None:
+    def broken(row: dict) -> Any:
+        raise ValueError("half \ud800")
+
+    export(table(3), tmp_path, "x", process_func=broken)
+    assert rejected(tmp_path)[0]["detail"] == "ValueError: half \\ud800"
+    with pytest.raises(TooManyLost, match=r"for example y\[0\] \(ValueError: half \\ud800\)"):
+        export(table(30), tmp_path, "y", process_func=broken)
 
 
 def test_a_few_failures_never_stop_an_export(tmp_path: Path) -> None:

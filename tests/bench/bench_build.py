@@ -1,0 +1,165 @@
+"""Tokenise and store: JSONL in, packed HDF5 out by two processes, beside bare `tokenizers` on the same text.
+
+Bare: `encode_batch_fast` over texts already in memory, in batches, with two threads of its own, nothing kept. Ours is
+`cache_jsonl` from the first byte to the manifest: starting the processes, loading and proving the accelerator in each,
+digests, counts, plan, HDF5, sync. A figure below says how much of it is start-up. The ways take turns, every round
+gives a ratio, and the median counts.
+
+The text is the built-in corpus, 15 MB of documents or 7 MB of questions, as often as it takes. A tokenizer remembers
+words it has met, so copies are made strange to it: in each one the words of every text are shuffled, and those that
+occur once in the whole corpus get halves of each other, new ones in every copy. Half of the corpus has 0.6 times the
+words of the whole; so copied, 75 MB have 3.5 times those of 15, and 5**0.72 is 3.2: new words come as in real text.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from prep_lib import corpus
+from prep_lib.build import cache_jsonl
+from prep_lib.chat.process import Processor, ProcessorFactory
+from prep_lib.engine import listen
+from prep_lib.seeds import stream
+from prep_lib.source.jsonl import dumps
+from prep_lib.tokens.tokenizer import AutoTokenizer
+
+ROUNDS, PROCESSES, PACK_SIZE = 3, 2, 4096
+
+#: Megabytes of text of each kind, in so many files: a file below 128 MiB is one task.
+MEGABYTES, FILES = 80, 4
+
+#: Characters bare `tokenizers` gets at once: more or fewer make it slower.
+BARE_BATCH = 2**20
+
+Rows = list[dict[str, str]]
+
+
+def run() -> list[dict[str, Any]]:
+    """Measure in a process of its own, because a library reads its number of threads once."""
+    environment = {**os.environ, "RAYON_NUM_THREADS": str(PROCESSES), "TOKENIZERS_PARALLELISM": "true"}
+    done = subprocess.run([sys.executable, __file__], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    rows: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return rows
+
+
+def copies(rows: Rows, megabytes: int = MEGABYTES) -> Iterator[Rows]:
+    """Yield the rows again and again, each time with other words in another order, until there is enough text."""
+    counts = Counter(word for row in rows for text in row.values() for word in text.split(" "))
+    rare = [word for word, number in counts.items() if number == 1]
+    size = sum(len(text.encode()) for row in rows for text in row.values())
+    for copy in range(-(-megabytes * 10**6 // size)):
+        random = stream(42, "bench_copy", copy)
+        others = (rare[at] for at in random.permutation(len(rare)))
+        respelled = {word: word[: len(word) // 2] + other[len(other) // 2 :] for word, other in zip(rare, others)}  # noqa: B905
+        yield [{name: _shuffled(text, respelled, random) for name, text in row.items()} for row in rows]
+
+
+def _shuffled(text: str, respelled: dict[str, str], random: Any) -> str:
+    words = text.split(" ")
+    return " ".join([respelled.get(words[at], words[at]) for at in random.permutation(len(words)).tolist()])
+
+
+def stored(rows: Rows, folder: Path) -> list[Path]:
+    """Write the rows as JSONL, spread evenly over some files."""
+    paths = [folder / f"text-{number}.jsonl" for number in range(FILES)]
+    for number, path in enumerate(paths):
+        path.write_bytes(b"".join(map(dumps, rows[number::FILES])))
+    return paths
+
+
+def bare(engine: Any, texts: list[str]) -> Callable[[], None]:
+    """Return the peer: all texts through `encode_batch_fast`, the results thrown away."""
+    batches, size = [[]], 0
+    for text in texts:
+        batches[-1].append(text)
+        size += len(text)
+        if size > BARE_BATCH:
+            batches.append([])
+            size = 0
+
+    def work() -> None:
+        for batch in batches:
+            engine.encode_batch_fast(batch, add_special_tokens=False)
+
+    return work
+
+
+def built(paths: list[Path], processor: Processor) -> Callable[[], None]:
+    """Return our way: everything from the files to the manifest, into a new folder."""
+
+    def work() -> None:
+        with tempfile.TemporaryDirectory() as folder, listen(lambda _: None, instead=True):
+            cache_jsonl(paths, folder, processor, PACK_SIZE, workers=PROCESSES)
+
+    return work
+
+
+def _kinds() -> Iterator[tuple[str, Rows]]:
+    yield "pt", [{"text": document.text} for document in corpus.documents(10**6, characters=10**9)]
+    yield "sft", list(corpus.questions(10**6))
+
+
+def _measure() -> Iterator[dict[str, Any]]:
+    for kind, rows in _kinds():
+        tokenizer = AutoTokenizer().train((text for row in rows[::4] for text in row.values()), vocab_size=32_000)
+        reference = AutoTokenizer().train((text for row in rows[::4] for text in row.values()), vocab_size=32_000)
+        reference.use_reference()
+        with tempfile.TemporaryDirectory() as folder:
+            yield from _compare(kind, [row for copy in copies(rows) for row in copy], tokenizer, reference, Path(folder))
+
+
+def _compare(
+    kind: str, rows: Rows, tokenizer: AutoTokenizer, reference: AutoTokenizer, folder: Path
+) -> Iterator[dict[str, Any]]:
+    texts, paths = [text for row in rows for text in row.values()], stored(rows, folder)
+    (folder / "one").mkdir()
+    one = stored(rows[:FILES], folder / "one")
+    size = sum(len(text.encode()) for text in texts) / 1e6
+    ours, slow = ProcessorFactory.create(kind, tokenizer), ProcessorFactory.create(kind, reference)
+    ways = {
+        "bare": bare(tokenizer._model.parsing, texts),
+        tokenizer.engine_used: built(paths, ours),
+        "reference": built(paths, slow),
+        "start": built(one, ours),
+    }
+    if tokenizer.engine_used == "tokenizers":
+        del ways["tokenizers"]
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            seconds[name].append(_time(way))
+    yield from _figures(kind, size, seconds)
+
+
+def _time(way: Callable[[], None]) -> float:
+    start = time.perf_counter()
+    way()
+    return time.perf_counter() - start
+
+
+def _figures(kind: str, size: float, seconds: dict[str, list[float]]) -> Iterator[dict[str, Any]]:
+    def row(name: str, values: list[float], unit: str, goal: str | None = None) -> dict[str, Any]:
+        value = round(statistics.median(values), 2)
+        return {"name": f"build {kind}: {name}", "value": value, "unit": unit, "goal": goal, "runs": len(values)}
+
+    yield row(f"bare encode_batch_fast, {PROCESSES} threads", [size / each for each in seconds["bare"]], "MB/s")
+    for name, goal in (("fastokens", ">= 5"), ("reference", ">= 0.85")):
+        if name in seconds:
+            yield row(f"cache_jsonl by {name}, {PROCESSES} processes", [size / each for each in seconds[name]], "MB/s")
+            ratios = [other / each for other, each in zip(seconds["bare"], seconds[name], strict=True)]
+            yield row(f"cache_jsonl by {name} / bare", ratios, "x", goal)
+    yield row("start-up, a build of four rows", seconds["start"], "s")
+
+
+if __name__ == "__main__":
+    print(json.dumps(list(_measure())))
