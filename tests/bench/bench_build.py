@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -54,19 +55,26 @@ def run() -> list[dict[str, Any]]:
 
 def copies(rows: Rows, megabytes: int = MEGABYTES) -> Iterator[Rows]:
     """Yield the rows again and again, each time with other words in another order, until there is enough text."""
-    counts = Counter(word for row in rows for text in row.values() for word in text.split(" "))
+    counts = Counter(word for row in rows for text in row.values() for word in text.split())
     rare = [word for word, number in counts.items() if number == 1]
     size = sum(len(text.encode()) for row in rows for text in row.values())
     for copy in range(-(-megabytes * 10**6 // size)):
         random = stream(42, "bench_copy", copy)
-        others = (rare[at] for at in random.permutation(len(rare)))
-        respelled = {word: word[: len(word) // 2] + other[len(other) // 2 :] for word, other in zip(rare, others)}  # noqa: B905
+        others = [rare[at] for at in random.permutation(len(rare))]
+        respelled = {word: _crossed(word, other) for word, other in zip(rare, others, strict=True)}
         yield [{name: _shuffled(text, respelled, random) for name, text in row.items()} for row in rows]
 
 
+def _crossed(word: str, other: str) -> str:
+    return word[: len(word) // 2] + other[len(other) // 2 :]
+
+
 def _shuffled(text: str, respelled: dict[str, str], random: Any) -> str:
-    words = text.split(" ")
-    return " ".join([respelled.get(words[at], words[at]) for at in random.permutation(len(words)).tolist()])
+    """Shuffle the words; what stands between them, line ends and indents, stays."""
+    parts = re.split(r"(\s+)", text)
+    words = parts[::2]
+    parts[::2] = [respelled.get(words[at], words[at]) for at in random.permutation(len(words)).tolist()]
+    return "".join(parts)
 
 
 def stored(rows: Rows, folder: Path) -> list[Path]:
