@@ -1,9 +1,37 @@
-"""Helpers of the tests are importable by name from every folder of tests."""
+"""Helpers importable by name from every folder of tests, and one real run that several files look at."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 # At the end: the folders here are named like the packages they test.
 sys.path.append(str(Path(__file__).parent))
+
+ROOT = Path(__file__).parents[1]
+
+
+def prep(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command as a user does, in a process of its own."""
+    command = [sys.executable, "-m", "prep_lib.cli", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="session")
+def demo_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace made by ``prep init``."""
+    folder = tmp_path_factory.mktemp("workspace")
+    done = prep("init", str(folder), cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="session")
+def demo(demo_workspace: Path) -> Path:
+    """The folder of a finished ``prep run demo``: look, do not change."""
+    done = prep("run", "demo", cwd=demo_workspace)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return demo_workspace / "runs" / "demo"

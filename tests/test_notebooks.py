@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import prep
 
 from prep_lib import verify
 from prep_lib.recipes import parameters
@@ -26,26 +27,6 @@ def cells(path: Path, kind: str) -> list[dict]:
 
 def source(cell: dict) -> str:
     return "".join(cell["source"])
-
-
-def prep(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "prep_lib.cli", *args]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-
-
-@pytest.fixture(scope="session")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("workspace")
-    done = prep("init", str(folder), cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    return folder
-
-
-@pytest.fixture(scope="session")
-def demo(workspace: Path) -> Path:
-    done = prep("run", "demo", cwd=workspace)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return workspace / "runs" / "demo"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -97,23 +78,23 @@ def test_no_output_is_large_and_none_is_an_error(demo: Path) -> None:
                 assert len(json.dumps(output)) < LARGEST, f"{path.name}: {source(cell)[:60]}"
 
 
-def test_a_second_run_executes_nothing(demo: Path, workspace: Path) -> None:
+def test_a_second_run_executes_nothing(demo: Path, demo_workspace: Path) -> None:
     before = {path: path.read_bytes() for path in (demo / "reports").iterdir()}
-    done = prep("run", "demo", cwd=workspace)
+    done = prep("run", "demo", cwd=demo_workspace)
     assert done.returncode == 0, done.stderr
     assert re.search(rf"0 notebooks? run, {len(NOTEBOOKS)} already done", done.stdout), done.stdout
     assert {path: path.read_bytes() for path in (demo / "reports").iterdir()} == before
 
 
-def test_plain_papermill_does_the_same(demo: Path, workspace: Path, tmp_path: Path) -> None:
-    shutil.copytree(demo, workspace / "runs" / "plain")
-    shutil.rmtree(workspace / "runs" / "plain" / "data" / "22_tensorize")
-    notebook = workspace / "notebooks" / "22_tensorize.ipynb"
+def test_plain_papermill_does_the_same(demo: Path, demo_workspace: Path, tmp_path: Path) -> None:
+    shutil.copytree(demo, demo_workspace / "runs" / "plain")
+    shutil.rmtree(demo_workspace / "runs" / "plain" / "data" / "22_tensorize")
+    notebook = demo_workspace / "notebooks" / "22_tensorize.ipynb"
     command = [sys.executable, "-m", "papermill", str(notebook), str(tmp_path / "out.ipynb"), "-p", "run", "plain"]
     environment = {**os.environ, "JUPYTER_PREFER_ENV_PATH": "1"}
-    done = subprocess.run(command, cwd=workspace, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=demo_workspace, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    ours, theirs = (workspace / "runs" / run / "data" / "22_tensorize" for run in ("demo", "plain"))
+    ours, theirs = (demo_workspace / "runs" / run / "data" / "22_tensorize" for run in ("demo", "plain"))
     for path in ours.iterdir():
         if path.is_file():
             assert path.read_bytes() == (theirs / path.name).read_bytes(), path.name

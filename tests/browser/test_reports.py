@@ -65,3 +65,14 @@ def test_the_index_leads_to_the_notebook_and_back(open_file: Callable[..., Any],
     opened.page.click("text=10_a")
     opened.page.click("text=Run r")
     assert opened.page.url.endswith("index.html")
+
+
+def test_every_report_of_the_demo_asks_nobody(open_file: Callable[..., Any], demo: Path) -> None:
+    pages = sorted((demo / "reports").glob("*.html"))
+    assert len(pages) > 5
+    for path in pages:
+        for dark, width in ((False, 1180), (True, 390)):
+            opened = open_file(path, dark=dark, width=width)
+            assert [url for url in opened.requests if not url.startswith("data:")] == [], path.name
+            assert opened.errors == [], path.name
+            assert opened.page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth"), path.name
