@@ -172,6 +172,9 @@ class Progress:
 
 
 class _Nothing:
+    def _ipython_display_(self) -> None:
+        """Show nothing, where a cell ends in `show`."""
+
     def close(self) -> None:
         pass
 

@@ -1,22 +1,27 @@
 """A span of input becomes ragged rows of ids on disk: the count task.
 
     .prep/rows/00000.sequence.bin    the ids of all rows behind each other, one file an array
-                     lengths.npy     (rows, arrays) tokens
-                     documents.npy   (rows,) line numbers
-                     pieces.npy      what best_fit packs, ordered by length
+                     offsets.bin     (rows + 1, arrays) int64: where each row begins; one column when rows are packed
+                     documents.bin   (rows,) which source and line each row was read from
+                     pieces.bin      what best_fit packs, ordered by length
+                     counts.npy      how many pieces have each length
                      rejected.jsonl.zst
 
-Every record ends as a row or as a named loss; the ledger of the span balances.
+Small files and row groups share a task, up to the size of a span. Every record ends as a row or as a named loss, and
+the ledger of the task balances. All is written as it comes: memory holds a batch, however many rows there are.
 """
 
 from __future__ import annotations
 
 import contextlib
 import heapq
+import itertools
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,7 +32,7 @@ import zstandard
 from prep_lib import files as fs
 from prep_lib.chat.process import Processor, Row, fit
 from prep_lib.engine import HIDDEN
-from prep_lib.errors import BadParameter, BadRecord
+from prep_lib.errors import BadInput, BadParameter, BadRecord
 from prep_lib.files import Span
 from prep_lib.ledger import Ledger
 from prep_lib.record import Drop
@@ -41,11 +46,17 @@ ROWS = f"{HIDDEN}/rows"
 #: Bytes of input handed to the processor at once: many records for a tokenizer, little beside a worker's memory.
 BATCH = 2**22
 
+#: Rows whose pieces are ordered at once.
+BLOCK = 2**20
+
 #: Texts kept of rejected records, per reason and source.
 KEPT_TEXTS = 1000
 
 #: Characters kept of such a text.
 EXCERPT = 4000
+
+#: Where a row was read from: which of the inputs, and the number of its line or row.
+DOCUMENT = np.dtype([("source", "<i4"), ("line", "<i8")])
 
 #: A piece of a row, as it is stored: where it begins in the row and in the id file.
 PIECE = np.dtype([("row", "<i8"), ("start", "<i8"), ("begin", "<i8"), ("length", "<i4")])
@@ -75,65 +86,202 @@ class Settings:
         """Whether packs are planned from lengths, not cut from the stream."""
         return self.packed and self.packing != "concat"
 
+    @property
+    def counted(self) -> list[Any]:
+        """What changes the files of a count task; the other settings change only what is made of them."""
+        ordered = (self.packing, self.pack_size) if self.sorted else None
+        return [self.packed, ordered, self.max_length, self.too_long, self.seed]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The arrays of every row.
+
+    Parameters
+    ----------
+    keys : tuple of str
+    ids : tuple of str
+        Those that hold token ids.
+    dtypes : tuple of str
+        One a key, as NumPy spells them.
+    """
+
+    keys: tuple[str, ...]
+    ids: tuple[str, ...]
+    dtypes: tuple[str, ...]
+
+    @classmethod
+    def specified(cls, keys: Sequence[str], ids: Sequence[str]) -> Layout:
+        """Return what the specification says: bool masks, int32 for everything else.
+
+        Examples
+        --------
+        >>> Layout.specified(("sequence", "loss_mask"), ("sequence",)).dtypes
+        ('<i4', '|b1')
+        """
+        return cls(tuple(keys), tuple(ids), tuple("|b1" if key.endswith("mask") else "<i4" for key in keys))
+
+    @classmethod
+    def of(cls, row: Row) -> Layout:
+        """Return the layout of a row."""
+        return cls(tuple(row.arrays), tuple(row.ids), tuple(array.dtype.str for array in row.arrays.values()))
+
+    @property
+    def masks(self) -> tuple[str, ...]:
+        """The keys of masks."""
+        return tuple(key for key in self.keys if key.endswith("mask"))
+
+    def dtype(self, key: str) -> np.dtype[Any]:
+        """Return the type of an array."""
+        return np.dtype(self.dtypes[self.keys.index(key)])
+
+    def mismatch(self, row: Row, packed: bool) -> str:
+        """Say what a row has that others do not; empty when it is like them."""
+        if row.arrays.keys() != set(self.keys):
+            return f"arrays {', '.join(row.arrays)}; other rows have {', '.join(self.keys)}"
+        for key, dtype in zip(self.keys, self.dtypes, strict=True):
+            if row.arrays[key].ndim != 1 or row.arrays[key].dtype != np.dtype(dtype):
+                shape = f"{row.arrays[key].dtype} of {row.arrays[key].ndim} dimensions"
+                return f"{key!r} is {shape}; other rows have {np.dtype(dtype)} of 1"
+        if packed and len({len(array) for array in row.arrays.values()}) > 1:
+            return "arrays that differ in length cannot be packed"
+        return ""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A span to read, and what its records are called after.
+
+    Parameters
+    ----------
+    span : Span
+    source : int
+        Its file's place among all inputs.
+    name : str
+        What the ledger counts its records under.
+    stamp : list of int
+        Size and time of change of the file when it was digested.
+    """
+
+    span: Span
+    source: int
+    name: str
+    stamp: list[int]
+
+    def check(self) -> None:
+        """Raise `BadInput` if the file is no longer the one that was digested."""
+        if stamp(self.span.path) != self.stamp:
+            raise BadInput(
+                f"build: {self.span.path} was changed while it was read; run again when nothing writes to it"
+            )
+
+
+def stamp(path: str | Path) -> list[int]:
+    """Return size and time of change: what tells, without reading it, that a file is still the same."""
+    found = os.stat(path)
+    return [found.st_size, found.st_mtime_ns]
+
 
 @dataclass(frozen=True)
 class Counted:
-    """What a count task left: its result, and its files by name."""
+    """What a count task left: how much it is, and its files by name.
+
+    Parameters
+    ----------
+    folder : path
+        Of the build.
+    number : int
+        Of the task.
+    layout : Layout
+    packed : bool
+    rows, tokens : int
+    singles : tuple of str
+        Arrays that have one value in every row.
+    """
 
     folder: Path
     number: int
-    source: int
-    result: dict[str, Any]
-
-    @property
-    def rows(self) -> int:
-        """How many rows there are."""
-        return self.result["rows"]
+    layout: Layout
+    packed: bool
+    rows: int
+    tokens: int
+    singles: tuple[str, ...] = ()
 
     def path(self, part: str) -> Path:
         """Return one of the files."""
         return self.folder / ROWS / f"{self.number:05d}.{part}"
 
     @property
-    def lengths(self) -> np.ndarray:
-        """(rows, keys) int32, tokens."""
-        return np.load(self.path("lengths.npy"), mmap_mode="r" if self.rows else None)
+    def offsets(self) -> np.ndarray:
+        """(rows + 1, keys) int64, where each row begins in each array; (rows + 1, 1), the same in all, when packed."""
+        return self._map("offsets.bin", np.dtype("<i8")).reshape(-1, 1 if self.packed else len(self.layout.keys))
 
     @property
     def documents(self) -> np.ndarray:
-        """(rows,) int64, line or row numbers."""
-        return np.load(self.path("documents.npy"), mmap_mode="r" if self.rows else None)
+        """(rows,) of DOCUMENT."""
+        return self._map("documents.bin", DOCUMENT)
 
     @property
     def pieces(self) -> np.ndarray:
         """(pieces,) of PIECE, ordered by length, stable."""
-        return np.load(self.path("pieces.npy"), mmap_mode="r" if self.rows else None)
+        return self._map("pieces.bin", PIECE)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """(c,) int64, how many pieces have each length."""
+        return np.load(self.path("counts.npy"))
 
     def array(self, key: str) -> np.ndarray:
-        """Return one array of all rows behind each other, memory-mapped."""
-        dtype = np.dtype(self.result["dtypes"].get(key, "<i4"))
-        path = self.path(f"{key}.bin")
-        # A plain view: numba knows no memmap.
+        """Return one array of all rows behind each other."""
+        return self._map(f"{key}.bin", self.layout.dtype(key))
+
+    def _map(self, part: str, dtype: np.dtype[Any]) -> np.ndarray:
+        path = self.path(part)
+        # A plain view: numba knows no memmap, and an empty file cannot be mapped.
         return np.asarray(np.memmap(path, dtype, "r")) if path.stat().st_size else np.zeros(0, dtype)
 
 
+def outputs(number: int, layout: Layout, settings: Settings) -> tuple[str, ...]:
+    """Return the files a count task writes, relative to the build's folder."""
+    parts = [*(f"{key}.bin" for key in layout.keys), "offsets.bin", "documents.bin", "rejected.jsonl.zst"]
+    parts += ["pieces.bin", "counts.npy"] if settings.sorted else []
+    return tuple(f"{ROWS}/{number:05d}.{part}" for part in parts)
+
+
+#: A record on its way: where it is from, its number, what it says, and the line it was (a record of Parquet: itself).
+_Record = tuple[Input, int, dict[str, Any], "bytes | dict[str, Any]"]
+
+
 def count(
-    number: int, span: Span, source: str, processor: Processor, settings: Settings, share: float, out: Path
+    number: int,
+    inputs: Sequence[Input],
+    processor: Processor,
+    layout: Layout,
+    settings: Settings,
+    share: float,
+    out: Path,
 ) -> dict[str, Any]:
-    """Turn one span into rows; `share` is the part of its records that a sample takes."""
-    tally = _Tally(number, source, settings, processor.keys, out)
-    with tally:
-        for batch in _batches(_records(span, source, settings.seed, share, tally)):
-            verdicts = processor.rows([record for _, record in batch])
-            for (at, record), verdict in zip(batch, verdicts, strict=True):
-                tally.judge(at, record, verdict)
-            tally.flush()
+    """Turn spans into rows; `share` is the part of their records that a sample takes."""
+    foreign = is_foreign(processor)
+    with _Tally(number, settings, layout, out) as tally:
+        for batch in _batches(_records(inputs, settings.seed, share, tally)):
+            verdicts = processor.rows([record for _, _, record, _ in batch])
+            if foreign:
+                verdicts = [_alike(verdict, layout, settings.packed) for verdict in verdicts]
+            tally.judge(batch, verdicts)
     return tally.result()
 
 
-def reader(path: str) -> Any:
-    """Return the module that reads such a file: both have ``read_records(span)``."""
-    return parquet if path.endswith(".parquet") else jsonl
+def is_foreign(part: object) -> bool:
+    """Say whether an object is of a user's class, of which nothing is known."""
+    return not type(part).__module__.startswith("prep_lib.")
+
+
+def _alike(verdict: Row | Drop | BadRecord, layout: Layout, packed: bool) -> Row | Drop | BadRecord:
+    """Fail a user's row that is not like the others: it takes none of them with it."""
+    if isinstance(verdict, Row) and (detail := layout.mismatch(verdict, packed)):
+        return BadRecord("other_arrays", detail)
+    return verdict
 
 
 def document_id(source: str, number: int) -> str:
@@ -147,23 +295,38 @@ def document_id(source: str, number: int) -> str:
     return f"{source}[{number}]" if source.endswith(".parquet") else f"{source}#L{number}"
 
 
-def _records(span: Span, source: str, seed: int, share: float, tally: _Tally) -> Iterator[tuple[int, dict[str, Any]]]:
+def read(span: Span) -> Iterator[tuple[int, bytes | dict[str, Any] | BadRecord]]:
+    """Yield (number, line) of JSONL, not parsed yet, or (number, record) of Parquet."""
+    return parquet.read_records(span) if span.path.endswith(".parquet") else fs.read_lines(span)
+
+
+def parsed(found: bytes | dict[str, Any] | BadRecord) -> dict[str, Any] | BadRecord:
+    """Return what `read` gave as a record."""
+    return jsonl.load_or_reason(found) if isinstance(found, bytes) else found
+
+
+def _records(inputs: Sequence[Input], seed: int, share: float, tally: _Tally) -> Iterator[_Record]:
     limit = int(share * 2**64)
-    for at, record in reader(span.path).read_records(span):
-        if share < 1 and draw(seed, "sample", document_id(source, at)) >= limit:
-            continue
-        tally.seen += 1
-        if isinstance(record, BadRecord):
-            tally.lose("read", at, record, None)
-        else:
-            yield at, record
+    for one in inputs:
+        one.check()
+        for at, found in read(one.span):
+            if share < 1 and draw(seed, "sample", document_id(one.name, at)) >= limit:
+                continue
+            tally.seen[one.name] += 1
+            record = parsed(found)
+            if isinstance(record, BadRecord):
+                tally.lose("read", one, at, record, None if isinstance(found, BadRecord) else found)
+            else:
+                # What is no bad record was none before it was parsed.
+                yield one, at, record, found  # type: ignore[misc]
+        one.check()
 
 
-def _batches(records: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[list[tuple[int, dict[str, Any]]]]:
+def _batches(records: Iterator[_Record]) -> Iterator[list[_Record]]:
     batch, size = [], 0
-    for at, record in records:
-        batch.append((at, record))
-        size += 100 + sum(len(value) if isinstance(value, str) else 500 for value in record.values())
+    for item in records:
+        batch.append(item)
+        size += 100 + _size(item[3])
         if size > BATCH:
             yield batch
             batch, size = [], 0
@@ -171,24 +334,32 @@ def _batches(records: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[list[tup
         yield batch
 
 
-class _Tally:
-    """Writes the rows of one span, and counts what happened to every record."""
+def _size(raw: bytes | dict[str, Any]) -> int:
+    if isinstance(raw, bytes):
+        return len(raw)
+    return sum(len(value) if isinstance(value, str) else 500 for value in raw.values())
 
-    def __init__(self, number: int, source: str, settings: Settings, keys: Sequence[str], out: Path) -> None:
-        self.number, self.source, self.settings, self.keys, self.out = number, source, settings, keys, out
-        self.seen = self.literal_specials = self.stored = 0
-        self.lost: Counter[tuple[str, str, str]] = Counter()  # stage, flow, reason
-        self.tokens: Counter[tuple[str, str]] = Counter()  # flow, reason
-        self.lengths: list[list[int]] = []
-        self.documents: list[int] = []
-        self.waiting: list[Row] = []
-        self.dtypes: dict[str, str] = {}
+
+class _Tally:
+    """Writes the rows of one task, and counts what happened to every record."""
+
+    def __init__(self, number: int, settings: Settings, layout: Layout, out: Path) -> None:
+        self.number, self.settings, self.layout, self.out = number, settings, layout, out
+        self.literal_specials = self.rows = self.stored = 0
+        self.seen: Counter[str] = Counter()  # source
+        self.kept: Counter[str] = Counter()
+        self.lost: Counter[tuple[str, str, str, str]] = Counter()  # source, stage, flow, reason
+        self.tokens: Counter[tuple[str, str, str]] = Counter()  # source, flow, reason
         self.examples: dict[str, list[str]] = {}
-        self.with_text: dict[str, list[int]] = {}
+        self.with_text: dict[tuple[str, str], list[int]] = {}
+        self.ends = np.zeros(1 if settings.packed else len(layout.keys), np.int64)
+        self.singles = np.ones(len(layout.keys), bool)
 
     def __enter__(self) -> _Tally:
         self.stack = contextlib.ExitStack()
-        self.sinks = {key: self.stack.enter_context(self._path(f"{key}.bin").open("wb")) for key in self.keys}
+        parts = [*(f"{key}.bin" for key in self.layout.keys), "offsets.bin", "documents.bin"]
+        self.sinks = {part: self.stack.enter_context(self._path(part).open("wb")) for part in parts}
+        self.sinks["offsets.bin"].write(self.ends.tobytes())
         raw = self.stack.enter_context(self._path("rejected.jsonl.zst").open("wb"))
         self.rejected: IO[bytes] = self.stack.enter_context(zstandard.ZstdCompressor(3).stream_writer(raw))
         return self
@@ -200,111 +371,184 @@ class _Tally:
     def _path(self, part: str) -> Path:
         return self.out / f"{self.number:05d}.{part}"
 
-    def lose(self, stage: str, at: int, why: Drop | BadRecord, record: dict[str, Any] | None) -> None:
+    def lose(
+        self, stage: str, one: Input, at: int, why: Drop | BadRecord, raw: bytes | dict[str, Any] | None = None
+    ) -> None:
         """Count a record that goes, and put it aside with its reason."""
-        flow = "dropped" if isinstance(why, Drop) else "failed"
-        self.lost[stage, flow, why.reason] += 1
-        where = document_id(self.source, at)
-        if flow == "failed" and len(self.examples.setdefault(why.reason, [])) < 3:
-            self.examples[why.reason].append(where)
-        wanted = among_smallest(self.with_text.setdefault(why.reason, []), lot(self.settings.seed, where))
+        flow, reason, where = "dropped" if isinstance(why, Drop) else "failed", _valid(why.reason), one.name
+        self.lost[where, stage, flow, reason] += 1
+        place = document_id(one.name, at)
+        if flow == "failed" and len(self.examples.setdefault(reason, [])) < 3:
+            self.examples[reason].append(place)
+        wanted = among_smallest(self.with_text.setdefault((where, reason), []), lot(self.settings.seed, place))
         line = {
-            "id": where, "source": self.source, "stage": stage, "flow": flow, "reason": why.reason,
+            "id": place, "source": where, "stage": stage, "flow": flow, "reason": reason,
             "value": getattr(why, "value", None), "limit": getattr(why, "limit", None),
-            "detail": getattr(why, "detail", ""), "text": _excerpt(record) if wanted else None,
+            "detail": _valid(getattr(why, "detail", "")), "text": _excerpt(raw) if wanted else None,
         }  # fmt: skip
         with fs.space_for(self.out):
-            self.rejected.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            self.rejected.write(orjson.dumps(line, default=repr, option=_LINE))
 
-    def judge(self, at: int, record: dict[str, Any], verdict: Row | Drop | BadRecord) -> None:
-        """Bring a row under the limit and keep it, or lose the record."""
-        if isinstance(verdict, Row):
-            verdict = self._fitted(verdict)
-        if isinstance(verdict, Row):
-            self._keep(at, verdict)
-        else:
-            self.lose("process", at, verdict, record)
+    def judge(self, batch: Sequence[_Record], verdicts: Sequence[Row | Drop | BadRecord]) -> None:
+        """Keep the rows of a batch, lose the other records."""
+        for one, run in itertools.groupby(zip(batch, verdicts, strict=True), key=_input_of):
+            kept = []
+            for (_, at, _, raw), verdict in run:
+                if isinstance(verdict, Row):
+                    kept.append((at, verdict, raw))
+                else:
+                    self.lose("process", one, at, verdict, raw)
+            self._keep(one, kept)
 
-    def _fitted(self, row: Row) -> Row | Drop:
+    def _keep(self, one: Input, kept: list[tuple[int, Row, Any]]) -> None:
+        """Bring rows under the limit and write them; what is done a row is done for all of them at once."""
+        rows = [row for _, row, _ in kept]
         for flow in ("content", "control", "eos"):
-            self.tokens[flow, ""] += getattr(row, flow)
-        self.literal_specials += row.literal_specials
+            self.tokens[one.name, flow, ""] += sum(map(attrgetter(flow), rows))
+        self.literal_specials += sum(map(attrgetter("literal_specials"), rows))
+        lengths = self._lengths(rows)
+        tokens = lengths[:, [key in self.layout.ids for key in self.layout.keys]]
         limit = self.settings.max_length
-        fitted, cut = fit(row, limit, self.settings.too_long) if row.tokens else (Drop("empty"), 0)
-        self.tokens["cut", ""] += cut
+        wrong = (tokens.sum(axis=1) == 0) | (tokens > (limit or np.inf)).any(axis=1)
+        if wrong.any():
+            kept = [item for item, bad in zip(kept, wrong.tolist(), strict=True) if not bad or self._fits(one, item)]
+            rows = [row for _, row, _ in kept]
+            lengths = self._lengths(rows)
+        if kept:
+            self._write(one, [at for at, _, _ in kept], rows, lengths)
+
+    def _lengths(self, rows: Sequence[Row]) -> np.ndarray:
+        """Return the length of every array, (rows, keys) int64."""
+        columns = ([len(row.arrays[key]) for row in rows] for key in self.layout.keys)
+        return np.array(list(columns), np.int64).T
+
+    def _fits(self, one: Input, item: tuple[int, Row, Any]) -> bool:
+        """Cut a row that is too long, in place; False if it goes."""
+        at, row, raw = item
+        before = row.tokens
+        fitted, cut = fit(row, self.settings.max_length, self.settings.too_long) if before else (Drop("empty"), 0)
+        self.tokens[one.name, "cut", ""] += cut
         if isinstance(fitted, Drop):
-            self.tokens["dropped", fitted.reason] += row.tokens
-        return fitted
+            self.tokens[one.name, "dropped", fitted.reason] += before
+            self.lose("process", one, at, fitted, raw)
+            return False
+        row.arrays = fitted.arrays
+        return True
 
-    def _keep(self, at: int, row: Row) -> None:
-        if tuple(row.arrays) != tuple(self.keys):
-            raise BadParameter(f"build: a row has {list(row.arrays)}, but the processor names {list(self.keys)}")
-        self.waiting.append(row)
-        self.documents.append(at)
-        self.lengths.append([len(array) for array in row.arrays.values()])
-        self.stored += row.tokens
-        masks = [array for key, array in row.arrays.items() if key.endswith("mask")]
-        self.tokens["trained", ""] += sum(int(np.count_nonzero(mask)) for mask in masks) if masks else row.tokens
-
-    def flush(self) -> None:
-        """Write the rows of a batch."""
-        if not self.waiting:
-            return
+    def _write(self, one: Input, numbers: list[int], rows: Sequence[Row], lengths: np.ndarray) -> None:
+        offsets = self.ends + np.cumsum(lengths[:, : len(self.ends)], axis=0)
+        documents = np.empty(len(rows), DOCUMENT)
+        documents["source"], documents["line"] = one.source, numbers
+        columns = {"offsets.bin": offsets, "documents.bin": documents}
+        for key in self.layout.keys:
+            # A type that is not the layout's stops the run: it must never be converted without a word.
+            arrays = [row.arrays[key] for row in rows]
+            columns[f"{key}.bin"] = np.concatenate(arrays, dtype=self.layout.dtype(key), casting="no")
         with fs.space_for(self.out):
-            for key, sink in self.sinks.items():
-                flat = np.concatenate([row.arrays[key] for row in self.waiting])
-                if self.dtypes.setdefault(key, flat.dtype.str) != flat.dtype.str:
-                    raise BadParameter(f"build: {key} is {flat.dtype} in one row and {self.dtypes[key]} in another")
-                sink.write(flat.data)
-        self.waiting.clear()
+            for part, values in columns.items():
+                self.sinks[part].write(values.data)
+        tokens = int(lengths[:, [key in self.layout.ids for key in self.layout.keys]].sum())
+        trained = sum(int(np.count_nonzero(columns[f"{mask}.bin"])) for mask in self.layout.masks)
+        self.tokens[one.name, "trained", ""] += trained if self.layout.masks else tokens
+        self.kept[one.name] += len(rows)
+        self.ends, self.rows, self.stored = offsets[-1], self.rows + len(rows), self.stored + tokens
+        self.singles &= (lengths == 1).all(axis=0)
 
     def result(self) -> dict[str, Any]:
-        """Write what is known of all rows, and return what the span tells."""
-        lengths = np.array(self.lengths, np.int32).reshape(-1, len(self.keys))
-        if self.settings.packed and (lengths != lengths[:, :1]).any():
-            raise BadParameter("build: the arrays of a row differ in length and cannot be packed; use pack_size=0")
-        with fs.space_for(self.out):
-            np.save(self._path("lengths.npy"), lengths)
-            np.save(self._path("documents.npy"), np.array(self.documents, np.int64))
-            if self.settings.sorted:
-                np.save(self._path("pieces.npy"), _pieces(lengths[:, 0].astype(np.int64), self.settings))
+        """Order the pieces, and return what the task tells."""
+        if self.settings.sorted:
+            begins = np.fromfile(self._path("offsets.bin"), np.int64)
+            with fs.space_for(self.out):
+                np.save(self._path("counts.npy"), order_pieces(begins, self.settings, self._path("pieces.bin")))
         failed: Counter[str] = Counter()
-        for (_, flow, reason), lost in self.lost.items():
+        for (_, _, flow, reason), lost in self.lost.items():
             failed[reason] += lost if flow == "failed" else 0
+        singles = [key for key, single in zip(self.layout.keys, self.singles.tolist(), strict=True) if single]
         return {
-            "rows": len(lengths), "seen": self.seen, "tokens": self.stored, "dtypes": self.dtypes,
+            "rows": self.rows, "seen": self.seen.total(), "tokens": self.stored, "singles": singles,
             "literal_specials": self.literal_specials, "ledger": json.loads(self.ledger().to_json()),
             "failed": +failed, "examples": self.examples,
         }  # fmt: skip
 
     def ledger(self) -> Ledger:
-        """Return what happened to every record and token of the span."""
-        ledger, source = Ledger(), self.source
-        unread = sum(lost for (stage, _, _), lost in self.lost.items() if stage == "read")
-        for stage, flow, number in (
-            ("read", "in", self.seen), ("read", "kept", self.seen - unread), ("process", "in", self.seen - unread),
-            ("process", "kept", len(self.documents)),
-        ):  # fmt: skip
-            ledger.add(stage, flow, source, documents=number)
-        for (stage, flow, reason), lost in sorted(self.lost.items()):
+        """Return what happened to every record and token."""
+        ledger, unread = Ledger(), Counter[str]()
+        for (source, stage, _, _), lost in self.lost.items():
+            unread[source] += lost if stage == "read" else 0
+        for source, seen in sorted(self.seen.items()):
+            read = seen - unread[source]
+            flows = {("read", "in"): seen, ("read", "kept"): read, ("process", "in"): read}
+            for (stage, flow), number in {**flows, ("process", "kept"): self.kept[source]}.items():
+                ledger.add(stage, flow, source, documents=number)
+        for (source, stage, flow, reason), lost in sorted(self.lost.items()):
             ledger.add(stage, flow, source, reason, documents=lost)
-        for (flow, reason), number in sorted(self.tokens.items()):
+        for (source, flow, reason), number in sorted(self.tokens.items()):
             ledger.add_tokens("tokens", flow, number, source, reason)
         return ledger
 
 
-def _excerpt(record: dict[str, Any] | None) -> str | None:
-    # As JSON in ASCII: it may hold anything, half a surrogate pair among it.
-    return None if record is None else json.dumps(record, default=repr)[:EXCERPT]
+_LINE = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 
 
-def _pieces(lengths: np.ndarray, settings: Settings) -> np.ndarray:
-    row, start, length = pieces(lengths, settings.pack_size, settings.packing)
-    begin = (np.cumsum(lengths) - lengths)[row] + start
-    table = np.empty(len(row), PIECE)
-    for name, column in (("row", row), ("start", start), ("begin", begin), ("length", length)):
-        table[name] = column
-    return table[np.argsort(length, kind="stable")]
+def _input_of(item: tuple[_Record, Any]) -> Input:
+    return item[0][0]
+
+
+def _valid(text: str) -> str:
+    """Spell out half surrogate pairs: a reason or a detail may quote what is wrong with a record."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _excerpt(raw: bytes | dict[str, Any] | None) -> str | None:
+    """Return the beginning of a record: of its line as it stands, of a row of Parquet as JSON."""
+    if raw is None:
+        return None
+    if isinstance(raw, bytes):
+        # Four bytes a character at most; what is no UTF-8 is spelled out.
+        return raw[: 4 * EXCERPT].decode("utf-8", "backslashreplace")[:EXCERPT]
+    return _valid(json.dumps(raw, ensure_ascii=False, default=repr)[:EXCERPT])
+
+
+def order_pieces(begins: np.ndarray, settings: Settings, path: Path) -> np.ndarray:
+    """Write the pieces of rows ordered by length, in memory of a block of them.
+
+    Parameters
+    ----------
+    begins : (rows + 1,) int64, tokens
+        Where each row begins in the id file.
+
+    Returns
+    -------
+    (c,) int64
+        How many pieces have each length.
+    """
+    counts = np.zeros(settings.pack_size + 1, np.int64)
+    for block in _piece_blocks(begins, settings):
+        counts += np.bincount(block["length"], minlength=len(counts))
+    total = int(counts.sum())
+    with path.open("wb") as file:
+        # Zeros first: a full disk is an error here, and would end the process in what is mapped below.
+        for left in range(total, 0, -BLOCK):
+            file.write(bytes(min(left, BLOCK) * PIECE.itemsize))
+    place, ordered = np.cumsum(counts) - counts, np.memmap(path, PIECE, "r+") if total else None
+    for block in _piece_blocks(begins, settings):
+        # The narrowest type sorts fastest: NumPy counts 16 bits instead of comparing.
+        block = block[np.argsort(block["length"].astype(np.min_scalar_type(settings.pack_size)), kind="stable")]
+        mine = np.bincount(block["length"], minlength=len(counts))
+        within = np.arange(len(block)) - (np.cumsum(mine) - mine)[block["length"]]
+        ordered[place[block["length"]] + within] = block  # type: ignore[index]  # no block without a piece
+        place += mine
+    return np.trim_zeros(counts, "b")
+
+
+def _piece_blocks(begins: np.ndarray, settings: Settings) -> Iterator[np.ndarray]:
+    for first in range(0, len(begins) - 1, BLOCK):
+        edges = begins[first : first + BLOCK + 1]
+        row, start, length = pieces(np.diff(edges), settings.pack_size, settings.packing)
+        table = np.empty(len(row), PIECE)
+        for name, column in (("row", row + first), ("start", start), ("begin", edges[row] + start), ("length", length)):
+            table[name] = column
+        yield table
 
 
 def lot(seed: int, where: str) -> int:

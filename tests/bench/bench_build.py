@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,8 @@ def copies(rows: Rows, megabytes: int = MEGABYTES) -> Iterator[Rows]:
     counts = Counter(word for row in rows for text in row.values() for word in text.split())
     rare = [word for word, number in counts.items() if number == 1]
     size = sum(len(text.encode()) for row in rows for text in row.values())
-    for copy in range(-(-megabytes * 10**6 // size)):
-        random = stream(42, "bench_copy", copy)
+    for number in range(-(-megabytes * 10**6 // size)):
+        random = stream(42, "bench_copy", number)
         others = [rare[at] for at in random.permutation(len(rare))]
         respelled = {word: _crossed(word, other) for word, other in zip(rare, others, strict=True)}
         yield [{name: _shuffled(text, respelled, random) for name, text in row.items()} for row in rows]
@@ -79,6 +80,7 @@ def _shuffled(text: str, respelled: dict[str, str], random: Any) -> str:
 
 def stored(rows: Rows, folder: Path) -> list[Path]:
     """Write the rows as JSONL, spread evenly over some files."""
+    folder.mkdir(exist_ok=True)
     paths = [folder / f"text-{number}.jsonl" for number in range(FILES)]
     for number, path in enumerate(paths):
         path.write_bytes(b"".join(map(dumps, rows[number::FILES])))
@@ -87,7 +89,8 @@ def stored(rows: Rows, folder: Path) -> list[Path]:
 
 def bare(engine: Any, texts: list[str]) -> Callable[[], None]:
     """Return the peer: all texts through `encode_batch_fast`, the results thrown away."""
-    batches, size = [[]], 0
+    batches: list[list[str]] = [[]]
+    size = 0
     for text in texts:
         batches[-1].append(text)
         size += len(text)
@@ -120,35 +123,30 @@ def _kinds() -> Iterator[tuple[str, Rows]]:
 def _measure() -> Iterator[dict[str, Any]]:
     for kind, rows in _kinds():
         tokenizer = AutoTokenizer().train((text for row in rows[::4] for text in row.values()), vocab_size=32_000)
-        reference = AutoTokenizer().train((text for row in rows[::4] for text in row.values()), vocab_size=32_000)
-        reference.use_reference()
+        many = [row for each in copies(rows) for row in each]
         with tempfile.TemporaryDirectory() as folder:
-            yield from _compare(
-                kind, [row for copy in copies(rows) for row in copy], tokenizer, reference, Path(folder)
-            )
+            yield from _compare(kind, many, tokenizer, Path(folder))
 
 
-def _compare(
-    kind: str, rows: Rows, tokenizer: AutoTokenizer, reference: AutoTokenizer, folder: Path
-) -> Iterator[dict[str, Any]]:
-    texts, paths = [text for row in rows for text in row.values()], stored(rows, folder)
-    (folder / "one").mkdir()
-    one = stored(rows[:FILES], folder / "one")
-    size = sum(len(text.encode()) for text in texts) / 1e6
-    ours, slow = ProcessorFactory.create(kind, tokenizer), ProcessorFactory.create(kind, reference)
+def _compare(kind: str, rows: Rows, tokenizer: AutoTokenizer, folder: Path) -> Iterator[dict[str, Any]]:
+    texts = [text for row in rows for text in row.values()]
+    paths, one = stored(rows, folder), stored(rows[:FILES], folder / "one")
+    reference = copy(tokenizer)
+    reference.use_reference()
+    ours, slow = (ProcessorFactory.create(kind, each) for each in (tokenizer, reference))
     ways = {
         "bare": bare(tokenizer._model.parsing, texts),
-        tokenizer.engine_used: built(paths, ours),
+        "fastokens": built(paths, ours),
         "reference": built(paths, slow),
         "start": built(one, ours),
     }
-    if tokenizer.engine_used == "tokenizers":
-        del ways["tokenizers"]
+    if tokenizer.engine_used != "fastokens":
+        del ways["fastokens"]
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
         for name, way in ways.items():
             seconds[name].append(_time(way))
-    yield from _figures(kind, size, seconds)
+    yield from _figures(kind, sum(len(text.encode()) for text in texts) / 1e6, seconds)
 
 
 def _time(way: Callable[[], None]) -> float:

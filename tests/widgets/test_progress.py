@@ -122,3 +122,11 @@ def test_in_a_notebook_show_draws_and_a_second_one_replaces_it(monkeypatch: pyte
 def test_an_unknown_language_is_refused_at_once() -> None:
     with pytest.raises(UnknownName, match="unknown language 'de'"):
         show("de")
+
+
+def test_a_headless_notebook_shows_nothing(monkeypatch) -> None:
+    """Seconds in a report would change its bytes from run to run."""
+    monkeypatch.setenv("PREP_HEADLESS", "1")
+    shown = progress.show()
+    assert type(shown).__name__ == "_Nothing"
+    assert shown._ipython_display_() is None
