@@ -141,6 +141,25 @@ def test_importing_the_library_loads_nothing_heavy() -> None:
     assert found.stdout.strip() == "[]"
 
 
+def test_what_is_imported_is_declared() -> None:
+    """A package that only comes along with another one may go with it."""
+    import tomllib
+    from importlib.metadata import packages_distributions
+
+    def plain(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", name).lower()
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["fast"]]
+    declared = {plain(re.split(r"[<>=;\[ ]", line)[0]) for line in asked}
+    homes = packages_distributions()
+    for path in sources():
+        for name in {name.split(".")[0] for name in imported(path)} - sys.stdlib_module_names - {"prep_lib", "widgets"}:
+            # IPython is only imported where a notebook already runs.
+            found = {plain(home) for home in homes.get(name, [name])}
+            assert found & declared or name == "IPython", f"{relative(path)} imports {name}"
+
+
 def test_the_top_level_holds_what_the_design_says() -> None:
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if tracked.returncode:
