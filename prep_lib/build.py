@@ -1,8 +1,9 @@
 """JSONL or Documents become shards: count, plan, write.
 
-    count   a task per span of input    lines → records → rows of ids    .prep/rows/00000.*  (ragged, temporary)
-    plan    once, from length counts    how many packs, which lengths in each
-    write   a task per output shard     finds its rows in the ragged files → chunk_0.h5
+    survey  digest and cut every input    small files together    .prep/inputs.json    remembered by size and time
+    count   a task per span of input      lines → records → rows of ids    .prep/rows/00000.*  (ragged, temporary)
+    plan    once, from length counts      how many packs, which lengths in each
+    write   a task per output shard       finds its rows in the ragged files → chunk_0.h5
     then    rejected.jsonl.zst, ledger.json, and manifest.json last: its presence means the build is complete
 
 Packs are planned over all files together, in memory bounded by the pack size; the bytes do not depend on workers.
@@ -13,15 +14,18 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import operator
+import os
 import shutil
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import orjson
 import zstandard
 
@@ -32,11 +36,43 @@ from prep_lib.errors import AcceleratorMismatch, BadInput, BadParameter, BadReco
 from prep_lib.files import Span, Survey
 from prep_lib.keys import Key, changed, function_digest, make_key
 from prep_lib.ledger import TOKEN_FLOWS, Ledger, LossLimit
-from prep_lib.shards.count import ROWS, Counted, Settings, among_smallest, count, lot, reader
-from prep_lib.shards.manifest import read_manifest, write_manifest
-from prep_lib.shards.write import Rows, write
+from prep_lib.seeds import stream
+from prep_lib.shards.count import (
+    ROWS,
+    Counted,
+    Input,
+    Layout,
+    Settings,
+    among_smallest,
+    count,
+    is_foreign,
+    lot,
+    outputs,
+    parsed,
+    read,
+    stamp,
+)
+from prep_lib.shards.h5 import RESERVED
+from prep_lib.shards.manifest import NAME, read_manifest, write_manifest
+from prep_lib.shards.write import Rows, remainder, write
 from prep_lib.source import parquet
 from prep_lib.tokens.pack import LengthIndex, Plan, check_choice, plan_packs
+from prep_lib.tokens.tokenizer import AutoTokenizer
+
+#: What a folder's data files are called.
+ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".ndjson.zst", ".parquet")
+
+#: What a build writes beside its shards.
+BESIDE = (NAME, "ledger.json", "rejected.jsonl.zst")
+
+#: Bytes of text in a byte of a compressed file, about.
+UNPACKED = 4
+
+#: What opening a file costs, as if it were bytes of it.
+OPENING = 2**14
+
+#: Records looked at in each file for a first row of a user's processor.
+LOOKED_AT = 1000
 
 
 def cache_jsonl(
@@ -113,25 +149,44 @@ def cache_jsonl(
     ------
     BadParameter, BadInput, TooManyLost, RunLocked, NoSpace, TaskFailed
     """
-    paths = input_files(files)
-    _find_keys(processor, paths)
+    paths, folder = input_files(files), Path(os.path.abspath(output_dir))
+    _check_folder(folder, paths)
+    _check_processor(processor)
+    layout = _layout(processor, paths, pack_size > 0)
     settings = _settings(
-        processor, pack_size=pack_size, packing=packing, tail=tail, pad_value=pad_value, max_length=max_length,
-        too_long=too_long, shard_size=shard_size, seed=seed, sample=sample,
+        processor, layout, pack_size=pack_size, packing=packing, tail=tail, pad_value=pad_value,
+        max_length=max_length, too_long=too_long, shard_size=shard_size, seed=seed, sample=sample,
     )  # fmt: skip
-    memory, folder, names = parse_bytes(memory_budget), Path(output_dir), source_names(paths)
-    with lock(folder), Crew(engine, workers) as crew:
-        surveys = _survey(paths, folder, crew, rehash, count=sample > 0)
-        build = _Build(folder, crew, processor, settings, surveys, names, max_failed, keep_old, memory)
+    memory, limit = parse_bytes(memory_budget), LossLimit("build", max_failed)
+    with lock(folder), Crew(engine, workers) as crew, _mismatch_raised(processor.tokenizer):
+        sources = _survey(paths, folder, crew, rehash, count=sample > 0)
+        build = _Build(folder, crew, processor, layout, settings, sources, limit, keep_old, memory)
         try:
             return build.run()
         except AcceleratorMismatch as mismatch:
-            emit("note", text=f"build: {mismatch}; everything is tokenised again by the reference")
+            emit("note", text=f"build: {mismatch}")
             assert processor.tokenizer is not None
             processor.tokenizer.use_reference(str(mismatch))
             # Finished tasks have the same key, but nobody knows which of them the accelerator spoiled.
-            shutil.rmtree(folder / HIDDEN / "tasks", ignore_errors=True)
+            build.forget()
+            build.limit = LossLimit("build", max_failed)
             return build.run()
+
+
+@contextlib.contextmanager
+def _mismatch_raised(tokenizer: AutoTokenizer | None) -> Iterator[None]:
+    """Let a mismatch of the accelerator stop the tasks: by itself a tokenizer repairs only what it encodes itself."""
+    if tokenizer is None:
+        yield
+        return
+    before, tokenizer.raise_on_mismatch = tokenizer.raise_on_mismatch, True
+    try:
+        yield
+    finally:
+        tokenizer.raise_on_mismatch = before
+
+
+# Before the first task: what is read, where it goes, and whether the parameters fit
 
 
 def input_files(files: Sequence[str | Path] | str | Path) -> list[Path]:
@@ -140,93 +195,140 @@ def input_files(files: Sequence[str | Path] | str | Path) -> list[Path]:
     Raises
     ------
     BadInput
-        If there is none, one is missing, or one is named twice.
+        If there is none, one is missing or cannot be read, or one is named twice.
     """
     given = [files] if isinstance(files, str | Path) else list(files)
     paths = [found for path in map(Path, given) for found in (_data_files(path) if path.is_dir() else [path])]
     missing = [str(path) for path in paths if not path.is_file()]
     if missing or not paths:
         raise BadInput(f"build: no such input: {', '.join(missing[:3]) or ', '.join(map(str, given)) or 'none given'}")
+    if closed := [str(path) for path in paths if not os.access(path, os.R_OK)]:
+        raise BadInput(f"build: no permission to read {', '.join(closed[:3])}")
     twice = [str(path) for path, count in Counter(path.resolve() for path in paths).items() if count > 1]
     if twice:
         raise BadInput(f"build: {twice[0]} is given twice; every row in it would be trained twice")
-    return paths
+    return [Path(os.path.abspath(path)) for path in paths]
 
 
 def _data_files(folder: Path) -> list[Path]:
-    endings = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
-    found = [path for path in folder.iterdir() if path.name.endswith(endings) and not path.name.startswith(".")]
-    return sorted(found, key=lambda path: fs.natural(path.name))
+    try:
+        found = [path for path in folder.iterdir() if path.name.endswith(ENDINGS) and not path.name.startswith(".")]
+    except OSError as error:
+        raise BadInput(f"build: cannot list {folder}: {error.strerror}") from None
+    # What an export or a build turned down lies beside its output, and is no input of the next step.
+    rejected = [path for path in found if path.name.split(".")[0].endswith("rejected")]
+    if rejected:
+        emit("note", text=f"build: left out {', '.join(sorted(path.name for path in rejected))}; name a file to use it")
+    paths = sorted(set(found) - set(rejected), key=lambda path: fs.natural(path.name))
+    if not paths:
+        raise BadInput(f"build: no data file in {folder}; looked for {', '.join(ENDINGS)}")
+    return paths
 
 
-def _find_keys(processor: Processor, paths: Sequence[Path]) -> None:
-    """Ask the first usable record which arrays a user's processor makes, if it does not say so itself."""
-    if processor.keys:
-        return
+def _check_folder(folder: Path, paths: Sequence[Path]) -> None:
+    """Refuse an output folder in which something of somebody else's would be overwritten."""
+    if folder.exists() and not folder.is_dir():
+        raise BadParameter(f"build: output_dir {folder} is a file; give a folder")
+    ours = {(folder / name).resolve() for name in BESIDE}
+    if taken := [path.name for path in paths if path.resolve() in ours]:
+        raise BadInput(f"build: the input {taken[0]} lies where the output is written; use another output folder")
+    strange = [] if (folder / HIDDEN).is_dir() or (folder / NAME).is_file() else _shards(folder)
+    if strange:
+        raise BadInput(f"build: {folder} holds {strange[0].name}, which no build left there; use another output folder")
+
+
+def _shards(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("chunk_*.h5") if path.stem.removeprefix("chunk_").isdecimal()]
+
+
+def _check_processor(processor: object) -> None:
+    if not isinstance(processor, Processor):
+        raise BadParameter(
+            f"build: processor must be a Processor, got {type(processor).__name__}; make one with ProcessorFactory"
+        )
+
+
+def _layout(processor: Processor, paths: Sequence[Path], packed: bool) -> Layout:
+    """Return which arrays a row has; of a user's processor the first usable record tells."""
+    if not is_foreign(processor):
+        return Layout.specified(processor.keys, processor.id_keys)
+    if (row := _first_row(processor, paths)) is None:
+        if processor.keys and processor.id_keys:
+            return Layout.specified(processor.keys, processor.id_keys)
+        raise BadInput(f"build: no record among the first of each file gives a row of {type(processor).__name__}")
+    layout = Layout.of(row)
+    if bad := [key for key in layout.keys if not key or set(key) & set("/\\\0") or key in (".", "..", *RESERVED)]:
+        raise BadParameter(f"build: an array cannot be called {bad[0]!r}: no '/', and none of {', '.join(RESERVED)}")
+    if not layout.ids:
+        raise BadParameter(f"build: {type(processor).__name__} makes no array of ids; name one in id_keys")
+    if wrong := layout.mismatch(row, packed and len(layout.ids) == 1):
+        raise BadParameter(f"build: {type(processor).__name__}: {wrong}{'; use pack_size=0' if packed else ''}")
+    return layout
+
+
+def _first_row(processor: Processor, paths: Sequence[Path]) -> Row | None:
     for path in paths:
-        spans = parquet.survey(path).spans if path.suffix == ".parquet" else (Span(str(path)),)
-        for span in spans[:1]:
-            for _, record in itertools.islice(reader(span.path).read_records(span), 1000):
-                row = None if isinstance(record, BadRecord) else processor.rows([record])[0]
-                if isinstance(row, Row):
-                    processor.keys, processor.id_keys = tuple(row.arrays), tuple(row.ids)  # type: ignore[misc]
-                    return
-    raise BadInput(f"build: no record among the first of each file gives a row of {type(processor).__name__}")
+        span = Span(str(path), first=0 if path.name.endswith(".parquet") else 1)
+        with contextlib.closing(read(span)) as found:  # type: ignore[type-var]
+            for record in map(parsed, (record for _, record in itertools.islice(found, LOOKED_AT))):
+                if not isinstance(record, BadRecord) and isinstance(row := processor.rows([record])[0], Row):
+                    return row
+    return None
 
 
-def _settings(processor: Processor, *, packing: str | None, pad_value: int | None, **given: Any) -> Settings:
+def _settings(
+    processor: Processor, layout: Layout, *, packing: str | None, pad_value: int | None, **given: Any
+) -> Settings:
     """Fill in what was left open, and refuse nonsense before any work starts."""
-    masked = any(key.endswith("mask") for key in processor.keys)
-    packing = packing or ("best_fit" if masked else "concat")
+    _check_numbers(given)
+    packing = packing or ("best_fit" if layout.masks else "concat")
     pack_size, max_length = max(0, given.pop("pack_size")), given.pop("max_length")
-    if pack_size and len(processor.id_keys) != 1:
-        raise BadParameter(f"build: {processor.type} rows hold several sequences and are never packed; use pack_size=0")
+    if pack_size and len(layout.ids) != 1:
+        name = processor.type or type(processor).__name__
+        raise BadParameter(f"build: {name} rows hold several sequences and are never packed; use pack_size=0")
     check_choice(pack_size or 1, packing, given["tail"])
     check_fit(max_length, given["too_long"])
     if pack_size and packing == "best_fit":
         max_length = min(pack_size, max_length or pack_size)
-    if given["shard_size"] is not None and given["shard_size"] < 1:
-        raise BadParameter(
-            f"build: shard_size must be at least 1 row, or None for the default; got {given['shard_size']}"
-        )
     if pad_value is None:
         pad_value = processor.tokenizer.pad_id if processor.tokenizer is not None else 0
+    _check_whole("pad_value", pad_value, -(2**31), 2**31 - 1)
     return Settings(pack_size=pack_size, packing=packing, pad_value=pad_value, max_length=max_length, **given)
 
 
-def _survey(paths: Sequence[Path], folder: Path, crew: Crew, rehash: bool, count: bool) -> list[Survey]:
-    """Digest and cut every input, remembering by path, size and time of change what was read before.
-
-    `count`: the rows of compressed files are wanted too, so those are read through.
-    """
-    memory = folder / HIDDEN / "inputs.json"
-    known: dict[str, Any] = {}
-    if not rehash:
-        with contextlib.suppress(OSError, ValueError):
-            known = json.loads(memory.read_bytes())
-    keys = [str(path.resolve()) for path in paths]
-    stamps = [[path.stat().st_size, path.stat().st_mtime_ns, count] for path in paths]
-    fresh = [at for at, key in enumerate(keys) if known.get(key, {}).get("stamp") != stamps[at]]
-    tasks = [Task(f"survey-{at:05d}", _survey_task, {"path": str(paths[at]), "count": count}) for at in fresh]
-    for task, out, result, _ in crew.run("survey", tasks, folder):
-        shutil.rmtree(out)
-        at = int(task.name.removeprefix("survey-"))
-        known[keys[at]] = {"stamp": stamps[at], **result}
-    with fs.write_whole(memory, "w") as file:
-        json.dump({key: known[key] for key in keys}, file)
-    return [_survey_from(known[key], path) for key, path in zip(keys, paths, strict=True)]
+def _check_numbers(given: dict[str, Any]) -> None:
+    _check_whole("pack_size", given["pack_size"], -(2**31), 2**31 - 1)
+    _check_whole("sample", given["sample"], 0)
+    for name, low in (("shard_size", 1), ("max_length", 1)):
+        if given[name] is not None:
+            _check_whole(name, given[name], low)
+    stream(given["seed"], "pack_order")
 
 
-def _survey_task(path: str, count: bool, out: Path) -> dict[str, Any]:
-    found = asdict(parquet.survey(path) if path.endswith(".parquet") else fs.survey(path))
-    if count and found["rows"] is None:
-        found["rows"] = sum(1 for _ in fs.read_lines(Span(path)))
-    return found
+def _check_whole(name: str, value: Any, low: int, high: int | None = None) -> None:
+    whole = hasattr(value, "__index__") and not isinstance(value, bool)
+    if not whole or operator.index(value) < low or (high is not None and operator.index(value) > high):
+        allowed = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise BadParameter(f"build: {name} must be a whole number {allowed}; got {value!r}")
 
 
-def _survey_from(stored: dict[str, Any], path: Path) -> Survey:
-    spans = tuple(Span(**{**span, "path": str(path)}) for span in stored["spans"])
-    return Survey(stored["digest"], stored["size"], stored["rows"], spans)
+# Survey: every input is digested and cut, once
+
+
+@dataclass(frozen=True)
+class _Source:
+    """One input file, and what its survey told."""
+
+    path: Path
+    name: str
+    stamp: list[int]
+    survey: Survey
+
+    def weight(self, span: Span) -> int:
+        """Return the bytes of text in a span, about."""
+        if span.path.endswith(".parquet"):
+            return OPENING + self.survey.size * UNPACKED // max(1, len(self.survey.spans))
+        return OPENING + (self.survey.size * UNPACKED if span.stop is None else span.stop - span.start)
 
 
 def source_names(paths: Sequence[str | Path]) -> list[str]:
@@ -237,11 +339,114 @@ def source_names(paths: Sequence[str | Path]) -> list[str]:
     >>> source_names(["a/x.jsonl", "a/y.jsonl"]), source_names(["a/x.jsonl", "b/x.jsonl"])
     (['x.jsonl', 'y.jsonl'], ['a/x.jsonl', 'b/x.jsonl'])
     """
-    parts = [Path(path).resolve().parts for path in paths]
+    # The name as given, not where a link leads: caches of downloads link to files named by digests.
+    parts = [Path(os.path.abspath(path)).parts for path in paths]
     depth = 1
     while len({part[-depth:] for part in parts}) < len(parts):
         depth += 1
-    return ["/".join(part[-depth:]) for part in parts]
+    # A name that is no UTF-8 is spelled out, because every file that will hold it is UTF-8.
+    return ["/".join(part[-depth:]).encode("utf-8", "backslashreplace").decode("utf-8") for part in parts]
+
+
+def _survey(paths: Sequence[Path], folder: Path, crew: Crew, rehash: bool, count: bool) -> list[_Source]:
+    """Digest and cut every input, remembering by path, size and time of change what was read before.
+
+    `count`: the rows of compressed files are wanted too, so those are read through.
+    """
+    memory, stamps = folder / HIDDEN / "inputs.json", {str(path): stamp(path) for path in paths}
+    known = {} if rehash else _remembered(memory)
+    fresh = {path: now for path, now in stamps.items() if not _is_known(known.get(path), now, count)}
+    cuts, items = bundles([OPENING + size for size, _ in fresh.values()]), list(fresh.items())
+    args = [{"stamps": dict(items[first:last]), "count": count} for first, last in cuts]
+    tasks = [Task(f"survey-{number:05d}", _survey_task, each) for number, each in enumerate(args)]
+    saved = time.monotonic()
+    for found in _watched("survey", crew, tasks, folder):
+        known |= found
+        if time.monotonic() - saved > 10:
+            _remember(memory, {path: known[path] for path in stamps if path in known})
+            saved = time.monotonic()
+    _remember(memory, {path: known[path] for path in stamps})
+    told = zip(paths, source_names(paths), stamps.values(), strict=True)
+    sources = [_Source(path, name, now, _survey_from(known[str(path)], path)) for path, name, now in told]
+    _tell_copies(sources)
+    return sources
+
+
+def _watched(stage: str, crew: Crew, tasks: Sequence[Task], folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the results of tasks that write nothing; what takes more than one is worth showing."""
+    began, shown = time.monotonic(), len(tasks) > 1
+    if shown:
+        emit("begin", stage=stage, tasks=len(tasks), done=0)
+    with contextlib.closing(crew.run(stage, tasks, folder)) as finished:
+        for done, (task, out, result, seconds) in enumerate(finished, 1):
+            out.rmdir()
+            if shown:
+                emit("task", stage=stage, name=task.name, done=done, tasks=len(tasks), seconds=round(seconds, 3))
+            yield result
+    if shown:
+        emit("end", stage=stage, seconds=round(time.monotonic() - began, 3))
+
+
+def bundles(weights: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield (first, last) of neighbours that weigh a span together; one that weighs more stands alone.
+
+    Parameters
+    ----------
+    weights : sequence of int, bytes
+
+    Examples
+    --------
+    >>> list(bundles([2**20] * 200)), list(bundles([2**30, 5, 5]))
+    ([(0, 128), (128, 200)], [(0, 1), (1, 3)])
+    """
+    first = size = 0
+    for at, weight in enumerate(weights):
+        if size and size + weight > fs.SPAN:
+            yield first, at
+            first, size = at, 0
+        size += weight
+    if weights:
+        yield first, len(weights)
+
+
+def _remembered(memory: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        return dict(json.loads(memory.read_bytes()))
+    return {}
+
+
+def _remember(memory: Path, known: dict[str, Any]) -> None:
+    with fs.write_whole(memory, "w") as file:
+        json.dump(known, file)
+
+
+def _is_known(entry: dict[str, Any] | None, now: list[int], count: bool) -> bool:
+    return entry is not None and entry["stamp"] == now and not (count and entry["rows"] is None)
+
+
+def _survey_task(stamps: dict[str, list[int]], count: bool, out: Path) -> dict[str, Any]:
+    return {path: _survey_file(path, now, count) for path, now in stamps.items()}
+
+
+def _survey_file(path: str, now: list[int], count: bool) -> dict[str, Any]:
+    found = parquet.survey(path) if path.endswith(".parquet") else fs.survey(path, fs.SPAN)
+    rows = sum(1 for _ in fs.read_lines(Span(path))) if count and found.rows is None else found.rows
+    Input(Span(path), 0, "", now).check()
+    spans = [[span.start, span.stop, span.first] for span in found.spans]
+    return {"stamp": now, "digest": found.digest, "size": found.size, "rows": rows, "spans": spans}
+
+
+def _survey_from(stored: dict[str, Any], path: Path) -> Survey:
+    spans = tuple(Span(str(path), *place) for place in stored["spans"])
+    return Survey(stored["digest"], stored["size"], stored["rows"], spans)
+
+
+def _tell_copies(sources: Sequence[_Source]) -> None:
+    first: dict[str, _Source] = {}
+    pairs = [(source, first.setdefault(source.survey.digest, source)) for source in sources if source.survey.size]
+    if copies := [(source.name, other.name) for source, other in pairs if source is not other]:
+        one, other = copies[0]
+        emit("note", text=f"build: {len(copies)} of the inputs are copies, {one} of {other} for one: used as given")
 
 
 @dataclass
@@ -251,35 +456,52 @@ class _Build:
     folder: Path
     crew: Crew
     processor: Processor
+    layout: Layout
     settings: Settings
-    surveys: list[Survey]
-    names: list[str]
-    max_failed: float
+    sources: list[_Source]
+    limit: LossLimit
     keep_old: bool
     memory: int
 
     def run(self) -> Ledger:
-        key = self._key(["prep_lib.build"])
+        key = self._key(self._inputs, asdict(self.settings))
         if (ledger := self._finished(key)) is not None:
             emit("note", text=f"build: {self.folder.name} was already done")
+            self.forget()
             return ledger
         self._clear()
-        counted = self._count()
-        plan, index = self._plan(counted)
-        written = self._write(counted, plan, index)
-        ledger = self._settle(counted, written, plan)
-        self._finish(key, ledger, counted, written, plan)
+        parts, counted = self._count()
+        rows = self._plan(parts)
+        written = self._write(rows)
+        ledger = self._settle(rows, counted, written)
+        self._finish(key, ledger, rows, counted, written)
         return ledger
 
-    def _key(self, modules: Sequence[str], **more: Any) -> Key | None:
+    # Keys: what the bytes depend on
+
+    @cached_property
+    def _code(self) -> Key:
+        return make_key(
+            modules=["prep_lib.build"], packages=["h5py", "numpy", "orjson", "pyarrow", "tokenizers", "zstandard"]
+        )
+
+    @cached_property
+    def _own(self) -> str | None:
+        return _own_code(self.processor)
+
+    @cached_property
+    def _inputs(self) -> str:
+        """All inputs in one word: with many files it stands in the key of many tasks."""
+        return make_key(inputs=[[source.name, source.survey.digest] for source in self.sources])["inputs"]
+
+    def _key(self, inputs: Any, parameters: Any) -> Key | None:
         """Return the key of the build, or of a part of it; None if the user's own code cannot be digested."""
-        own = _own_code(self.processor)
-        if own is None:
+        if self._own is None:
             return None
         tokenizer = self.processor.tokenizer
-        inputs = [[name, survey.digest] for name, survey in zip(self.names, self.surveys, strict=True)]
-        parameters = [asdict(self.settings), self.processor.describe(), own, tokenizer and tokenizer.describe(), more]
-        return make_key(inputs=inputs, parameters=parameters, modules=modules, packages=["tokenizers", "h5py", "numpy"])
+        told = [self.processor.describe(), asdict(self.layout), self._own, tokenizer and tokenizer.describe()]
+        part = make_key(inputs=inputs, parameters=[told, parameters])
+        return {**self._code, "inputs": part["inputs"], "parameters": part["parameters"]}
 
     def _finished(self, key: Key | None) -> Ledger | None:
         """Return the ledger of a build that is complete and made from the same key."""
@@ -299,66 +521,83 @@ class _Build:
 
     def _clear(self) -> None:
         """Take away what says that an older build is complete, before any of its files changes."""
-        for name in ("manifest.json", "ledger.json", "rejected.jsonl.zst"):
+        # The key too: a build whose own code has none leaves none, and must not be taken for the one before it.
+        for name in (*BESIDE, f"{HIDDEN}/build.json"):
             (self.folder / name).unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Take away the ragged rows and what is known of finished tasks."""
+        shutil.rmtree(self.folder / ROWS, ignore_errors=True)
+        records = self.folder / HIDDEN / "tasks"
+        for path in [*records.glob("count-*.json"), *records.glob("write-*.json")]:
+            path.unlink()
+        with contextlib.suppress(OSError):
+            records.rmdir()
 
     # Count: spans of input become rows of ids
 
-    def _count(self) -> list[Counted]:
-        spans = [(at, span) for at, survey in enumerate(self.surveys) for span in survey.spans]
-        tasks = [self._count_task(number, at, span) for number, (at, span) in enumerate(spans)]
-        limit = LossLimit("build", self.max_failed)
+    def _count(self) -> tuple[list[Counted], list[dict[str, Any]]]:
+        inputs = [
+            Input(span, at, source.name, source.stamp)
+            for at, source in enumerate(self.sources)
+            for span in source.survey.spans
+        ]
+        weights = [self.sources[one.source].weight(one.span) for one in inputs]
+        tasks = [self._count_task(number, inputs[a:b]) for number, (a, b) in enumerate(bundles(weights))]
         results = run_tasks(
             "count",
             tasks,
             self.folder,
             crew=self.crew,
             keep_old=self.keep_old,
-            watch=lambda _, done: limit.add(seen=done["seen"], failed=done["failed"], examples=done["examples"]),
+            watch=lambda _, done: self.limit.add(seen=done["seen"], failed=done["failed"], examples=done["examples"]),
         )
-        return [Counted(self.folder, number, at, results[number]) for number, (at, _) in enumerate(spans)]
+        told = [(result["rows"], result["tokens"], tuple(result["singles"])) for result in results]
+        packed = self.settings.packed
+        return [Counted(self.folder, n, self.layout, packed, *each) for n, each in enumerate(told)], results
 
-    def _count_task(self, number: int, at: int, span: Span) -> Task:
+    def _count_task(self, number: int, inputs: Sequence[Input]) -> Task:
         args = {
-            "number": number, "span": span, "source": self.names[at], "processor": self.processor,
-            "settings": self.settings, "share": self._share(),
+            "number": number, "inputs": inputs, "processor": self.processor, "layout": self.layout,
+            "settings": self.settings, "share": self._share,
         }  # fmt: skip
-        parts = [*(f"{name}.bin" for name in self.processor.keys), "lengths.npy", "documents.npy", "rejected.jsonl.zst"]
-        parts += ["pieces.npy"] if self.settings.sorted else []
-        outputs = tuple(f"{ROWS}/{number:05d}.{part}" for part in parts)
-        place = [self.names[at], span.start, span.stop, span.first, args["share"]]
-        return Task(f"count-{number:05d}", count, args, outputs, self._key(["prep_lib.build"], span=place))
+        digests = [[self.sources[one.source].survey.digest, one.source, one.name] for one in inputs]
+        places = [[one.span.start, one.span.stop, one.span.first] for one in inputs]
+        key = self._key([digests, places], ["count", self.settings.counted, self._share])
+        return Task(f"count-{number:05d}", count, args, outputs(number, self.layout, self.settings), key)
 
+    @cached_property
     def _share(self) -> float:
-        """Return the share of records a sample takes; 1.0 for everything."""
-        total = sum(survey.rows or 0 for survey in self.surveys)
+        """The share of records a sample takes; 1.0 for everything."""
+        total = sum(source.survey.rows or 0 for source in self.sources)
         return min(1.0, self.settings.sample / max(total, 1)) if self.settings.sample else 1.0
 
     # Plan: once, from the counts of lengths
 
-    def _plan(self, counted: list[Counted]) -> tuple[Plan | None, LengthIndex | None]:
-        settings = self.settings
-        if not settings.packed:
-            return None, None
+    def _plan(self, parts: list[Counted]) -> Rows:
+        settings, names = self.settings, [source.name for source in self.sources]
+        plan: Plan | None = None
+        index: LengthIndex | None = None
         if settings.sorted:
-            index = LengthIndex([np.bincount(part.pieces["length"]) for part in counted])
-            return plan_packs(index.totals, settings.pack_size, settings.packing), index
-        counts: Counter[int] = Counter()
-        for part in counted:
-            counts.update(dict(enumerate(np.bincount(part.lengths[:, 0]).tolist())))
-        del counts[0]
-        return plan_packs(counts, settings.pack_size, settings.packing, settings.tail), None
+            index = LengthIndex([part.counts for part in parts])
+            plan = plan_packs(index.totals, settings.pack_size, settings.packing)
+        elif settings.packed:
+            # What concat makes depends on the sum alone: as many rows of one token give the same packs.
+            tokens = sum(part.tokens for part in parts)
+            plan = plan_packs({1: tokens} if tokens else {}, settings.pack_size, settings.packing, settings.tail)
+        return Rows(parts, names, self.layout, settings, plan, index)
 
     # Write: packs or rows become shards
 
-    def _write(self, counted: list[Counted], plan: Plan | None, index: LengthIndex | None) -> list[dict[str, Any]]:
-        rows = Rows(counted, self.names, self.processor.keys, self.settings, plan, index, self.processor.id_keys)
+    def _write(self, rows: Rows) -> list[dict[str, Any]]:
         size = self.settings.shard_size or rows.default_shard_size
         # An empty build still gets one shard: whoever opens it finds the arrays, and no rows.
-        tasks = [
-            self._write_task(rows, shard, first, size) for shard, first in enumerate(range(0, max(len(rows), 1), size))
-        ]
-        _remove_strays(self.folder, {task.outputs[0] for task in tasks})
+        starts = range(0, max(len(rows), 1), size)
+        tasks = [self._write_task(rows, shard, first, size) for shard, first in enumerate(starts)]
+        # Shards of an older, larger build: a reader would take them for part of this one.
+        for path in _shards(self.folder):
+            if int(path.stem.removeprefix("chunk_")) >= len(tasks):
+                path.unlink()
         return run_tasks("write", tasks, self.folder, crew=self.crew, keep_old=self.keep_old)
 
     def _write_task(self, rows: Rows, shard: int, first: int, size: int) -> Task:
@@ -366,42 +605,42 @@ class _Build:
             "rows": rows, "shard": shard, "first": first, "last": min(first + size, len(rows)),
             "memory": self.memory // self.crew.workers,
         }  # fmt: skip
-        key = self._key(["prep_lib.build"], shard=[first, size])
+        key = self._key(self._inputs, ["write", asdict(self.settings), shard, first, size])
         return Task(f"write-{shard:05d}", write, args, (f"chunk_{shard}.h5",), key)
 
     # Settle: the ledger, and the files that say the build is complete
 
-    def _settle(self, counted: list[Counted], written: list[dict[str, Any]], plan: Plan | None) -> Ledger:
+    def _settle(self, rows: Rows, counted: list[dict[str, Any]], written: list[dict[str, Any]]) -> Ledger:
         ledger = Ledger()
-        for part in counted:
-            ledger += Ledger.from_json(json.dumps(part.result["ledger"]))
+        for result in counted:
+            ledger += Ledger.from_json(json.dumps(result["ledger"]))
         for result in written:
             for source, tokens in result["tokens"].items():
                 ledger.add_tokens("tokens", "written", tokens, source)
-        for at, tokens, trained in _remainder(counted, plan):
-            ledger.add_tokens("tokens", "remainder", tokens, self.names[at])
-            ledger.add_tokens("tokens", "trained", -trained, self.names[at])
-        if plan is not None:
-            ledger.add_tokens("tokens", "padding", plan.padding)
+        for source, tokens, trained in remainder(rows):
+            ledger.add_tokens("tokens", "remainder", tokens, source)
+            ledger.add_tokens("tokens", "trained", -trained, source)
+        if rows.plan is not None:
+            ledger.add_tokens("tokens", "padding", rows.plan.padding)
         ledger.check()
         return ledger
 
     def _finish(
-        self, key: Key | None, ledger: Ledger, counted: list[Counted], written: list[dict[str, Any]], plan: Plan | None
+        self, key: Key | None, ledger: Ledger, rows: Rows, counted: list[dict[str, Any]], written: list[dict[str, Any]]
     ) -> None:
-        _write_rejected(counted, self.folder / "rejected.jsonl.zst", self.settings.seed)
+        _write_rejected(rows.parts, self.folder / "rejected.jsonl.zst", self.settings.seed)
         with fs.write_whole(self.folder / "ledger.json", "w") as file:
             file.write(ledger.to_json())
         if key is not None:
             with fs.write_whole(self.folder / HIDDEN / "build.json", "w") as file:
                 json.dump(key, file)
-        write_manifest(self.folder, **self._manifest(ledger, counted, written, plan))
+        literal = sum(result["literal_specials"] for result in counted)
+        write_manifest(self.folder, **self._manifest(ledger, literal, rows.plan, written))
         # The manifest stands: the ragged rows and the records of the tasks have done their work.
-        for name in (ROWS, f"{HIDDEN}/tasks", f"{HIDDEN}/tmp"):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
+        self.forget()
 
     def _manifest(
-        self, ledger: Ledger, counted: list[Counted], written: list[dict[str, Any]], plan: Plan | None
+        self, ledger: Ledger, literal_specials: int, plan: Plan | None, written: list[dict[str, Any]]
     ) -> dict[str, Any]:
         settings, processor = self.settings, self.processor
         totals = {flow: ledger.total("tokens", flow, unit="tokens") for flow in TOKEN_FLOWS}
@@ -410,66 +649,45 @@ class _Build:
             "padding": plan.padding, "pad_value": settings.pad_value, "tail": settings.tail,
             "cut_documents": sum(result["cut"] for result in written),
         } if plan is not None else None  # fmt: skip
+        documents = ledger.total("process", "kept")
         return {
             "shards": [result["entry"] for result in written],
             "seq_len": settings.pack_size or None,
             "dropped_remainder_tokens": totals["remainder"],
-            "totals": {
-                "documents": ledger.total("process", "kept"), **totals,
-                "literal_specials": sum(part.result["literal_specials"] for part in counted),
-            },
+            "totals": {"documents": documents, **totals, "literal_specials": literal_specials},
             "tokenizer": processor.tokenizer and processor.tokenizer.describe(),
-            "strategy": processor.describe(),
+            "strategy": {**processor.describe(), "id_keys": list(self.layout.ids)},
             "seed": settings.seed,
             "packing": packing,
             "pre_shuffled": settings.sorted,
             "recipe": {"max_length": settings.max_length, "too_long": settings.too_long, "sample": settings.sample},
-            "parents": [survey.digest for survey in self.surveys],
+            "parents": [source.survey.digest for source in self.sources],
         }  # fmt: skip
 
 
 def _own_code(processor: Processor) -> str | None:
     """Digest the user's own classes and their settings; ours are in the key as modules. None: not possible."""
-    parts = [part for part in (processor, processor.strategy) if part is not None]
-    foreign = [part for part in parts if not type(part).__module__.startswith("prep_lib.")]
+    foreign = [part for part in (processor, processor.strategy) if part is not None and is_foreign(part)]
     told = [
         [type(part), {n: v for n, v in vars(part).items() if n not in ("tokenizer", "strategy")}] for part in foreign
     ]
     return function_digest(told) if told else ""
 
 
-def _remove_strays(folder: Path, wanted: set[str]) -> None:
-    """Remove shards of an older, larger build: a reader would take them for part of this one."""
-    for path in folder.glob("chunk_*.h5"):
-        if path.name not in wanted and path.stem.removeprefix("chunk_").isdecimal():
-            path.unlink()
-
-
-def _remainder(counted: list[Counted], plan: Plan | None) -> Iterator[tuple[int, int, int]]:
-    """Yield (source, tokens, trained tokens) of what concat left over: the last tokens of the stream."""
-    left = plan.lost_tokens if plan is not None else 0
-    for part in reversed(counted):
-        taken = min(left, part.result["tokens"])
-        if taken:
-            masks = [part.array(key)[-taken:] for key in part.result["dtypes"] if key.endswith("mask")]
-            yield part.source, taken, sum(int(np.count_nonzero(mask)) for mask in masks) if masks else taken
-        left -= taken
-
-
-def _write_rejected(counted: list[Counted], path: Path, seed: int) -> None:
-    """Join the rejected records of all spans; over all of them the same number of texts stays."""
+def _write_rejected(parts: Sequence[Counted], path: Path, seed: int) -> None:
+    """Join the rejected records of all tasks; over all of them the same number of texts stays."""
     heaps: dict[tuple[str, str], list[int]] = {}
-    for line in _rejected_lines(counted):
+    for line in _rejected_lines(parts):
         among_smallest(heaps.setdefault((line["source"], line["reason"]), []), lot(seed, line["id"]))
     limits = {at: max(-lot for lot in heap) for at, heap in heaps.items()}
     with fs.write_whole(path) as raw, zstandard.ZstdCompressor(3).stream_writer(raw, closefd=False) as file:
-        for line in _rejected_lines(counted):
+        for line in _rejected_lines(parts):
             if lot(seed, line["id"]) > limits[line["source"], line["reason"]]:
                 line["text"] = None
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
-def _rejected_lines(counted: list[Counted]) -> Iterator[dict[str, Any]]:
-    for part in counted:
+def _rejected_lines(parts: Sequence[Counted]) -> Iterator[dict[str, Any]]:
+    for part in parts:
         with fs.open_bytes(part.path("rejected.jsonl.zst")) as file:
             yield from map(orjson.loads, file)

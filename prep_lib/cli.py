@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BadParameter as error:
         print(f"prep {asked.name_of_command}: {error}", file=sys.stderr)
         return 2
-    except PrepError as error:
+    except (PrepError, OSError) as error:
         print(f"prep {asked.name_of_command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -11,11 +11,13 @@ A report is complete without network and without script, and holds no path of th
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import hashlib
 import importlib.metadata
 import json
+import logging
 import os
 import platform
 import re
@@ -33,8 +35,8 @@ from urllib.parse import quote
 
 import prep_lib
 from prep_lib import engine, markup
-from prep_lib.errors import NotebookFailed
-from prep_lib.files import digest, natural, write_whole
+from prep_lib.errors import BadInput, NoSpace, NotebookFailed, PrepError
+from prep_lib.files import digest, is_temporary, natural, space_for, write_whole
 from prep_lib.keys import Key, changed, make_key
 from prep_lib.ledger import Ledger
 from prep_lib.markup import Html, Part, card, document, escape, fold, join, note, percent, table, tag
@@ -51,11 +53,12 @@ AROUND = ("prep_lib.press", "prep_lib.cli")
 #: Libraries whose output is written as it is.
 PACKAGES = ("numpy", "tokenizers", "h5py", "zstandard")
 
-#: What a kernel gets to end by itself once the run is interrupted, seconds; then it and its workers are killed.
+#: What the engine in a kernel gets to end its work once the run is interrupted, seconds; then all of it is killed.
 GRACE = 1.0
 
 #: Output types a page can show, the best first. The widget's own type is left out: its text/html twin is the page.
 SHOWN = ("text/html", "image/svg+xml", "image/png", "image/jpeg", "text/markdown", "text/plain")
+WIDGET = "application/vnd.jupyter.widget-view+json"
 
 # ── a run of a whole recipe ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -87,8 +90,10 @@ def run_recipe(
     NotebookFailed
         At the first that stops; its executed notebook and a report marked as failed are there.
     """
-    for folder in ("executed", "reports"):
-        (run.folder / folder).mkdir(parents=True, exist_ok=True)
+    for folder in (run.folder / "executed", run.folder / "reports"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in filter(lambda path: is_temporary(path.name), folder.iterdir()):
+            left.unlink()
     with write_whole(run.folder / "recipe.yaml", "w") as file:
         file.write(recipe.to_yaml())
     earlier: dict[str, Key] = {}
@@ -105,8 +110,11 @@ def run_recipe(
                 executed.append(step.notebook)
             # With keep_old the notebooks after it must see what they saw then.
             earlier[step.notebook] = (record(shelf.run) or {"key": key})["key"]
-    finally:
-        index(run, recipe)
+    except BaseException:
+        with contextlib.suppress(PrepError, OSError):  # a page about what happened must not hide it
+            index(run, recipe)
+        raise
+    index(run, recipe)
     return executed
 
 
@@ -121,9 +129,10 @@ def _perform(shelf: _Shelf, key: Key, tell: Callable[[str], None]) -> None:
     tell(f"{step.notebook}: running")
     try:
         timing = execute(step.path, {**step.values, **_where(step, run)}, executed, run)
-    except NotebookFailed as error:
+    except PrepError as error:
         _mark(run, "failed", text=str(error))
-        report(executed, run)
+        with contextlib.suppress(PrepError, OSError):
+            report(executed, run)
         raise
     except KeyboardInterrupt:
         _mark(run, "interrupted")
@@ -316,15 +325,19 @@ def execute(notebook: Path, values: Mapping[str, Any], target: Path, run: Run) -
     ------
     NotebookFailed
         With notebook, stage, cell and cause in one line; `target` is kept and marked.
+    NoSpace
+        If not even `target` could be written.
     KeyboardInterrupt
         The kernel and its workers are gone by then.
     """
+    _quiet_papermill()
     import papermill
     from papermill.exceptions import PapermillExecutionError
 
     node, injected = _inject(notebook, values)
     with (
-        _kernels() as (manager, started),
+        space_for(target),
+        _kernels(run.data) as (manager, started),
         tempfile.TemporaryDirectory() as scratch,
         _Watch(run, injected, started) as watch,
     ):
@@ -341,6 +354,13 @@ def execute(notebook: Path, values: Mapping[str, Any], target: Path, run: Run) -
             raise _failed(target, run, watch, _why_dead(error)) from None
     _finish(target, run, "")
     return {"start": round(watch.start, 3), "memory": watch.memory}
+
+
+def _quiet_papermill() -> None:
+    """Keep it from telling on stderr what is raised anyway, and from a second of loading."""
+    logging.getLogger("papermill").addHandler(logging.NullHandler())
+    # With this module jsonschema builds a grammar of web addresses when it is imported, and nothing here checks any.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 def _inject(notebook: Path, values: Mapping[str, Any]) -> tuple[Any, int]:
@@ -367,16 +387,22 @@ def _kernel_config(scratch: Path) -> Any:
 
 
 @contextlib.contextmanager
-def _kernels() -> Iterator[Any]:
-    """Give a kernel manager class that knows one kernel, this interpreter, and leave no process behind the block."""
+def _kernels(folder: Path) -> Iterator[Any]:
+    """Give a kernel manager class that knows one kernel, this interpreter, and leave no process behind the block.
+
+    `folder` is where the kernel's notebook writes.
+    """
     from jupyter_client.kernelspec import KernelSpecManager
     from jupyter_client.manager import AsyncKernelManager
 
     started: list[Any] = []
-    with tempfile.TemporaryDirectory() as folder:
-        kernels = [str(write_kernel(folder) / "kernels")]
+    with tempfile.TemporaryDirectory() as spec:
+        kernels = [str(write_kernel(spec) / "kernels")]
 
         class ThisInterpreter(AsyncKernelManager):
+            leader: int | None = None
+            interrupted = False
+
             def __init__(self, **given: Any) -> None:
                 super().__init__(kernel_spec_manager=KernelSpecManager(kernel_dirs=kernels), **given)
                 started.append(self)
@@ -386,21 +412,28 @@ def _kernels() -> Iterator[Any]:
                 await super().start_kernel(**given)
                 self.leader = getattr(self.provisioner, "pid", None)
 
+            async def shutdown_kernel(self, now: bool = False, restart: bool = False) -> None:  # type: ignore[override]
+                if self.interrupted:
+                    await _let_go(self, folder)
+                # With helpers of loky's beside it, which end only after it, a kernel waits for them until it is killed:
+                # 2.5 s a notebook. Its cells have run, so it can be killed at once.
+                await super().shutdown_kernel(now or len(_group(self.leader)) > 1, restart)
+
         with _impatient(started):
             try:
                 yield ThisInterpreter, started
             finally:
                 for manager in started:
-                    _end_group(getattr(manager, "leader", None))
+                    _end_group(manager.leader)
 
 
 @contextlib.contextmanager
 def _impatient(started: list[Any]) -> Iterator[None]:
-    """Let an interrupt or a request to end cut short how long a kernel is waited for."""
+    """Tell the kernels of an interrupt, or of a request to end, before it is raised."""
 
     def stop(*_: object) -> None:
         for manager in started:
-            manager.shutdown_wait_time = GRACE
+            manager.interrupted = True
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
@@ -414,6 +447,15 @@ def _impatient(started: list[Any]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+async def _let_go(manager: Any, folder: Path) -> None:
+    """Interrupt the running cell, and wait while the engine ends its workers and gives back the folders it holds."""
+    with contextlib.suppress(RuntimeError):  # it is gone already
+        await manager.interrupt_kernel()
+    until = time.monotonic() + GRACE
+    while any(folder.rglob(f"{engine.HIDDEN}/owner.json")) and time.monotonic() < until:
+        await asyncio.sleep(0.05)
+
+
 def _end_group(leader: int | None) -> None:
     # A kernel leads a process group of its own, so its workers are in it and nobody else.
     if leader is not None and hasattr(os, "killpg"):
@@ -421,15 +463,16 @@ def _end_group(leader: int | None) -> None:
             os.killpg(leader, signal.SIGKILL)
 
 
-def _group_memory(leader: int | None) -> int:
-    """Return the bytes resident in a process group; 0 where /proc does not tell."""
-    total = 0
+def _group(leader: int | None) -> dict[int, int]:
+    """Return the processes of a group, each with the bytes it holds; none where /proc does not tell."""
+    found = {}
     for stat in Path("/proc").glob("[0-9]*/stat") if leader else ():
         # A process may end between the listing and the reading.
         with contextlib.suppress(OSError, ValueError, IndexError):
             fields = stat.read_text().rpartition(")")[2].split()
-            total += int(fields[21]) * os.sysconf("SC_PAGE_SIZE") if int(fields[2]) == leader else 0
-    return total
+            if int(fields[2]) == leader:
+                found[int(stat.parent.name)] = int(fields[21]) * os.sysconf("SC_PAGE_SIZE")
+    return found
 
 
 class _Watch:
@@ -463,7 +506,7 @@ class _Watch:
             self._read()
             if time.monotonic() - looked > 1:
                 looked = time.monotonic()
-                self.memory = max(self.memory, *(_group_memory(getattr(m, "leader", None)) for m in self.started), 0)
+                self.memory = max(self.memory, *(sum(_group(m.leader).values()) for m in self.started), 0)
         self._read()
 
     def _read(self) -> None:
@@ -480,8 +523,9 @@ def _failed(target: Path, run: Run, watch: _Watch, cause: str) -> NotebookFailed
     """Mark the executed notebook and make the one line."""
     stage = f" ({watch.stage})" if watch.stage else ""
     line = f"{run.notebook}{stage}: cell {watch.cell}: {cause}"
-    if target.is_file():
-        _finish(target, run, line)
+    with contextlib.suppress(NoSpace):  # most often this is what failed
+        if target.is_file():
+            _finish(target, run, line)
     return NotebookFailed(line)
 
 
@@ -507,8 +551,11 @@ def _finish(target: Path, run: Run, failure: str) -> None:
     node = nbformat.read(target, as_version=4)
     node.cells = [cell for cell in node.cells if "papermill-error-cell-tag" not in cell.metadata.get("tags", [])]
     for noise in (node, *node.cells):
-        noise.metadata.pop("papermill", None)  # clock times, and the whole notebook once more
+        for name in ("papermill", "execution"):  # clock times, and the whole notebook once more
+            noise.metadata.pop(name, None)
     node.metadata.pop("widgets", None)
+    for output in (output for cell in node.cells for output in cell.get("outputs", [])):
+        output.get("data", {}).pop(WIDGET, None)  # nobody answers its controls any more: its twin stays
     node.metadata["prep"] = {**node.metadata.get("prep", {}), "run": run.name, "failed": failure}
     with write_whole(target, "w") as file:
         file.write(nbformat.writes(node) + "\n")
@@ -536,8 +583,16 @@ def report(executed: Path, run: Run) -> Path:
     -------
     Path
         ``reports/NAME.html``; the same executed notebook gives the same bytes.
+
+    Raises
+    ------
+    BadInput
+        If the executed notebook was torn by a kill or a full disk.
     """
-    notebook = json.loads(executed.read_text("utf-8"))
+    try:
+        notebook = json.loads(executed.read_bytes())
+    except ValueError:
+        raise BadInput(f"press: {executed.name} was not written to its end; run it again") from None
     mask = _Mask(run.root)
     cells = [_joined(cell) for cell in notebook["cells"]]
     failure = notebook["metadata"].get("prep", {}).get("failed", "")

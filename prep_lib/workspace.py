@@ -19,10 +19,12 @@ import itertools
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -228,8 +230,10 @@ def write_kernel(folder: str | Path) -> Path:
 
     A "python3" of the user's or the system's may be another Python, which fails on the first import.
     """
+    start = "from prep_lib.workspace import run_kernel; run_kernel()"
     spec = {
-        "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        # -P: while a kernel loads, files of the workspace must not stand in for modules they share a name with.
+        "argv": [sys.executable, "-P", "-c", start, "-f", "{connection_file}"],
         "display_name": "Python 3 (Prep Workbench)",
         "language": "python",
         # Bars fill a log or a report with one line a refresh; what happens is told by lines.
@@ -237,6 +241,24 @@ def write_kernel(folder: str | Path) -> Path:
     }
     _write(Path(folder) / "kernels" / "python3" / "kernel.json", json.dumps(spec, indent=1))
     return Path(folder)
+
+
+def run_kernel() -> None:
+    """Be a kernel, and end with the process that started it.
+
+    A kernel looks after its parent only once it is up, and then takes whatever parent it has, other than process 1,
+    for the right one: killed a moment earlier, `prep run` would leave a kernel behind that nobody ends.
+    """
+    parent = int(os.environ.get("JPY_PARENT_PID", 0)) if os.name == "posix" else 0
+    if parent:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    runpy.run_module("ipykernel_launcher", run_name="__main__")
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 # ── a run ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -542,8 +564,13 @@ def wrong_kernel(root: Path) -> str:
 def append_event(folder: Path, event: Mapping[str, Any]) -> None:
     """Append one event to ``run.jsonl`` of a run; a journal that cannot be written never stops the work."""
     stamped = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **event}
-    with contextlib.suppress(OSError), open(folder / "run.jsonl", "a", encoding="utf-8") as journal:
-        journal.write(json.dumps(stamped, ensure_ascii=False, default=str) + "\n")
+    line = json.dumps(stamped, ensure_ascii=False, default=str).encode() + b"\n"
+    with contextlib.suppress(OSError), open(folder / "run.jsonl", "ab+") as journal:
+        if journal.tell():
+            journal.seek(-1, os.SEEK_END)
+            # A line torn by a kill or a full disk must not take this one with it.
+            line = line if journal.read() == b"\n" else b"\n" + line
+        journal.write(line)
 
 
 def read_events(folder: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]:

@@ -32,7 +32,7 @@ import zstandard
 from prep_lib import files as fs
 from prep_lib.chat.process import Processor, Row, fit
 from prep_lib.engine import HIDDEN
-from prep_lib.errors import BadInput, BadParameter, BadRecord
+from prep_lib.errors import BadInput, BadRecord
 from prep_lib.files import Span
 from prep_lib.ledger import Ledger
 from prep_lib.record import Drop
@@ -269,6 +269,9 @@ def count(
             if foreign:
                 verdicts = [_alike(verdict, layout, settings.packed) for verdict in verdicts]
             tally.judge(batch, verdicts)
+            # The next batch is read while these names still stand.
+            batch.clear()
+            verdicts.clear()
     return tally.result()
 
 
@@ -309,6 +312,7 @@ def _records(inputs: Sequence[Input], seed: int, share: float, tally: _Tally) ->
     limit = int(share * 2**64)
     for one in inputs:
         one.check()
+        tally.seen[one.name] += 0
         for at, found in read(one.span):
             if share < 1 and draw(seed, "sample", document_id(one.name, at)) >= limit:
                 continue
@@ -420,7 +424,7 @@ class _Tally:
     def _lengths(self, rows: Sequence[Row]) -> np.ndarray:
         """Return the length of every array, (rows, keys) int64."""
         columns = ([len(row.arrays[key]) for row in rows] for key in self.layout.keys)
-        return np.array(list(columns), np.int64).T
+        return np.stack([np.array(column, np.int64) for column in columns], axis=1)
 
     def _fits(self, one: Input, item: tuple[int, Row, Any]) -> bool:
         """Cut a row that is too long, in place; False if it goes."""
@@ -457,7 +461,7 @@ class _Tally:
     def result(self) -> dict[str, Any]:
         """Order the pieces, and return what the task tells."""
         if self.settings.sorted:
-            begins = np.fromfile(self._path("offsets.bin"), np.int64)
+            begins = np.memmap(self._path("offsets.bin"), np.int64, "r")
             with fs.space_for(self.out):
                 np.save(self._path("counts.npy"), order_pieces(begins, self.settings, self._path("pieces.bin")))
         failed: Counter[str] = Counter()

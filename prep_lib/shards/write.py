@@ -15,13 +15,19 @@ from typing import Any
 import numpy as np
 
 from prep_lib.jit import kernel
-from prep_lib.shards.count import PIECE, Counted, Settings
+from prep_lib.shards.count import DOCUMENT, PIECE, Counted, Layout, Settings
 from prep_lib.shards.h5 import ShardWriter
 from prep_lib.shards.manifest import shard_entry
 from prep_lib.tokens.pack import LengthIndex, Plan, assign, concat_pieces, pack_order
 
 #: Tokens to a shard when `shard_size` is None: about a third of a GB with a mask, a few minutes of work.
 SHARD_TOKENS = 2**26
+
+#: Pieces to a shard at most when `shard_size` is None: finding one takes about 150 bytes while a shard is written.
+SHARD_PIECES = 2**22
+
+#: Bytes filled at once: more gains nothing.
+BLOCK = 2**26
 
 
 @dataclass(frozen=True)
@@ -30,11 +36,10 @@ class Rows:
 
     parts: list[Counted]
     names: list[str]
-    keys: tuple[str, ...]
+    layout: Layout
     settings: Settings
-    plan: Plan | None
-    index: LengthIndex | None
-    ids: tuple[str, ...]
+    plan: Plan | None = None
+    index: LengthIndex | None = None
 
     def __len__(self) -> int:
         """How many rows are written: packs, or ragged rows."""
@@ -42,42 +47,46 @@ class Rows:
 
     @property
     def default_shard_size(self) -> int:
-        """Rows to a shard, so that it holds about `SHARD_TOKENS`."""
-        if self.settings.packed:
-            return max(1, SHARD_TOKENS // self.settings.pack_size)
-        tokens = sum(part.result["tokens"] for part in self.parts)
-        return max(1, -(-len(self) // max(1, round(tokens / SHARD_TOKENS))))
-
-    @property
-    def dtypes(self) -> dict[str, np.dtype[Any]]:
-        """The type of each array; that of no rows is what the specification says: int32 ids, bool masks."""
-        told = {key: dtype for part in self.parts for key, dtype in part.result["dtypes"].items()}
-        return {key: np.dtype(told.get(key, bool if key.endswith("mask") else np.int32)) for key in self.keys}
+        """Rows to a shard, so that it holds about `SHARD_TOKENS`, and at most about `SHARD_PIECES`."""
+        rows, tokens = sum(part.rows for part in self.parts), sum(part.tokens for part in self.parts)
+        shards = max(1, -(-rows // SHARD_PIECES))
+        if self.plan is not None:
+            return max(1, min(SHARD_TOKENS // self.settings.pack_size, -(-len(self) // shards)))
+        return max(1, -(-rows // max(shards, round(tokens / SHARD_TOKENS))))
 
     @property
     def numbers(self) -> set[str]:
         """Arrays that are one number a row, such as a prompt's length: they need no offsets."""
-        single = [
-            key for at, key in enumerate(self.keys) if all((part.lengths[:, at] == 1).all() for part in self.parts)
-        ]
-        return {key for key in single if key not in self.ids and not key.endswith("mask")}
+        single = set(self.layout.keys) - {*self.layout.ids, *self.layout.masks}
+        return single.intersection(*(part.singles for part in self.parts))
 
-    def sources(self, part: np.ndarray) -> np.ndarray:
-        """Return which source each of some parts belongs to, (n,) int32."""
-        return np.array([counted.source for counted in self.parts], np.int32)[part]
-
-    def gather(self, part: np.ndarray, row: np.ndarray, what: Callable[[Counted], np.ndarray]) -> np.ndarray:
-        """Return one number for each of some rows of some parts, (n,) int64."""
-        out = np.zeros(len(row), np.int64)
-        for number in np.unique(part):
-            mine = part == number
-            out[mine] = what(self.parts[number])[row[mine]]
+    def take(
+        self, part: np.ndarray, at: np.ndarray, what: Callable[[Counted], np.ndarray], dtype: Any = np.int64
+    ) -> np.ndarray:
+        """Return entries of an array that every part has, (n,) of `dtype`, in the order they are asked for."""
+        out = np.empty(len(part), dtype)
+        for number, mine in by_part(part):
+            out[mine] = what(self.parts[number])[at[mine]]
         return out
 
-    def tokens_by_source(self, part: np.ndarray, tokens: np.ndarray) -> dict[str, int]:
-        """Sum the tokens of pieces by the name of their source; sources without any are left out."""
-        by_source = np.bincount(self.sources(part), tokens, minlength=len(self.names)).astype(np.int64)
-        return {name: int(count) for name, count in zip(self.names, by_source, strict=True) if count}
+    def documents(self, part: np.ndarray, row: np.ndarray) -> np.ndarray:
+        """Return where some rows were read from, (n,) of DOCUMENT."""
+        return self.take(part, row, lambda counted: counted.documents, DOCUMENT)
+
+
+def by_part(part: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield every part that occurs with the places where it does.
+
+    Examples
+    --------
+    >>> [(number, places.tolist()) for number, places in by_part(np.array([7, 3, 7]))]
+    [(3, [1]), (7, [0, 2])]
+    """
+    if not len(part):
+        return
+    order = np.argsort(part, kind="stable")
+    numbers, starts = np.unique(part[order], return_index=True)
+    yield from zip(numbers.tolist(), np.split(order, starts[1:]), strict=True)
 
 
 @dataclass(frozen=True)
@@ -110,17 +119,23 @@ class _Pieces:
 
 @dataclass(frozen=True)
 class _Told:
-    """What writing a shard tells: the documents in it, and the tokens of every piece with the part it comes from.
+    """What writing a shard tells.
 
     Parameters
     ----------
-    documents : (2, d) int64, part and row
-    part, tokens : (n,) int64
-    cut : int, documents with a piece that begins inside them
+    part, row : (d,) int64
+        Of every document in it.
+    document : (n,) int64
+        Of every piece, or row: its place among those documents.
+    tokens : (n,) int64
+        Of every piece, or row.
+    cut : int
+        Documents with a piece that begins inside them.
     """
 
-    documents: np.ndarray
     part: np.ndarray
+    row: np.ndarray
+    document: np.ndarray
     tokens: np.ndarray
     cut: int = 0
 
@@ -130,35 +145,70 @@ def write(rows: Rows, shard: int, first: int, last: int, memory: int, out: Path)
     path = out / f"chunk_{shard}.h5"
     with ShardWriter(path) as file:
         told = (_write_ragged if rows.plan is None else _write_packed)(file, rows, first, last, memory)
-        part, row = told.documents
+        documents = rows.documents(told.part, told.row)
         file.strings("documents/sources", rows.names)
-        file.write("documents/source", rows.sources(part))
-        file.write("documents/line", rows.gather(part, row, lambda counted: counted.documents))
-    tokens = rows.tokens_by_source(told.part, told.tokens)
-    entry = shard_entry(path, last - first, int(told.tokens.sum()), str(rows.dtypes[rows.ids[0]]), tokens)
+        file.write("documents/source", documents["source"])
+        file.write("documents/line", documents["line"])
+    tokens = _by_source(rows.names, documents["source"][told.document], told.tokens)
+    dtype = str(rows.layout.dtype(rows.layout.ids[0]))
+    entry = shard_entry(path, last - first, int(told.tokens.sum()), dtype, tokens)
     return {"entry": entry, "tokens": tokens, "cut": told.cut}
+
+
+def _by_source(names: list[str], source: np.ndarray, tokens: np.ndarray) -> dict[str, int]:
+    """Sum tokens by the name of their source; sources without any are left out."""
+    summed = np.bincount(source, tokens, minlength=len(names)).astype(np.int64)
+    return {names[at]: int(summed[at]) for at in np.flatnonzero(summed).tolist()}
+
+
+def remainder(rows: Rows) -> list[tuple[str, int, int]]:
+    """Return (source, tokens, trained tokens) of what concat left over: the pieces of the pack that is not written."""
+    if rows.plan is None or rows.settings.sorted or not rows.plan.lost_tokens:
+        return []
+    left = _find_in_stream(rows, rows.plan.packs, rows.plan.packs + 1)
+    source, trained = rows.documents(left.part, left.row)["source"], _trained(rows, left)
+    one, other = _by_source(rows.names, source, left.length), _by_source(rows.names, source, trained)
+    return [(name, tokens, other.get(name, 0)) for name, tokens in one.items()]
+
+
+def _trained(rows: Rows, found: _Pieces) -> np.ndarray:
+    """Count the targets of each piece, (n,) int64; all of it where there is no mask."""
+    trained = np.zeros(len(found.part), np.int64)
+    for number, mine in by_part(found.part):
+        for mask in map(rows.parts[number].array, rows.layout.masks):
+            for at in mine:
+                trained[at] += np.count_nonzero(mask[found.begin[at] : found.begin[at] + found.length[at]])
+    return trained if rows.layout.masks else found.length
 
 
 def _write_packed(file: ShardWriter, rows: Rows, first: int, last: int, memory: int) -> _Told:
     found, size = _find(rows, first, last), rows.settings.pack_size
     places = found.places(size)
-    for key, dtype in rows.dtypes.items():
+    for key in rows.layout.keys:
+        dtype = rows.layout.dtype(key)
         column = file.create(key, (last - first, size), dtype)
         # Half for what is being filled, half for what the library is writing.
-        block = max(1, memory // (2 * size * dtype.itemsize))
+        block = max(1, min(memory // 2, BLOCK) // (size * dtype.itemsize))
+        target = np.empty((min(block, last - first), size), dtype)
         for low in range(0, last - first, block):
             high = min(low + block, last - first)
-            column[low:high] = _fill(rows, key, dtype, found, places, low, high)
+            column[low:high] = _fill(rows, key, found, places, low, target[: high - low])
     # The documents of the shard, each once, in the order they were read.
-    names, document = np.unique(np.stack([found.part, found.row]), axis=1, return_inverse=True)
-    for name, values in (("row", found.pack), ("start", found.start), ("document", document.ravel())):
+    before = np.cumsum([0, *(part.rows for part in rows.parts)])
+    number, document = np.unique(before[found.part] + found.row, return_inverse=True)
+    part = np.searchsorted(before, number, side="right") - 1
+    for name, values in (("row", found.pack), ("start", found.start), ("document", document)):
         file.write(f"segments/{name}", values.astype(np.int64))
     file.write("segments/length", found.length.astype(np.int32))
-    # A document that is cut has a first piece shorter than itself: counted where it begins, so once over all shards.
+    return _Told(part, number - before[part], document, found.length, _cut(rows, found))
+
+
+def _cut(rows: Rows, found: _Pieces) -> int:
+    """Count the documents that are cut: their first piece is shorter than they are, so each counts in one shard."""
     begun = found.start == 0
-    whole = rows.gather(found.part[begun], found.row[begun], lambda counted: counted.lengths[:, 0])
-    cut = int(np.count_nonzero(found.length[begun] < whole))
-    return _Told(names, found.part, found.length, cut)
+    part, row = found.part[begun], found.row[begun]
+    begin, end = (rows.take(part, row + step, lambda counted: counted.offsets[:, 0]) for step in (0, 1))
+    return int(np.count_nonzero(found.length[begun] < end - begin))
 
 
 def _find(rows: Rows, first: int, last: int) -> _Pieces:
@@ -168,10 +218,7 @@ def _find(rows: Rows, first: int, last: int) -> _Pieces:
     if rows.index is None:
         return _find_in_stream(rows, first, last)
     pack, part, position, length = assign(plan, rows.index, pack_order(plan.packs, seed)[first:last], seed)
-    table = np.zeros(len(pack), PIECE)
-    for number in np.unique(part):
-        mine = part == number
-        table[mine] = rows.parts[number].pieces[position[mine]]
+    table = rows.take(part, position, lambda counted: counted.pieces, PIECE)
     return _Pieces(pack, part, table["row"], table["start"], table["begin"], length)
 
 
@@ -179,15 +226,18 @@ def _find_in_stream(rows: Rows, first: int, last: int) -> _Pieces:
     size, at = rows.settings.pack_size, 0
     columns: list[tuple[np.ndarray, ...]] = [(np.zeros(0, np.int64),) * 6]
     for number, part in enumerate(rows.parts):
-        tokens = part.result["tokens"]
-        if at < last * size and at + tokens > first * size:
-            lengths = part.lengths[:, 0].astype(np.int64)
-            pack, row, start, length = concat_pieces(lengths, size, at)
-            begin = (np.cumsum(lengths) - lengths)[row] + start
+        low, high = max(first * size - at, 0), min(last * size - at, part.tokens)
+        if low < high:
+            # Only the rows that reach into these packs, from the one that holds the first token on.
+            begins = part.offsets[:, 0]
+            above, below = np.searchsorted(begins, low, side="right") - 1, np.searchsorted(begins, high)
+            edges = np.array(begins[above : below + 1])
+            pack, row, start, length = concat_pieces(np.diff(edges), size, at + int(edges[0]))
             mine = (pack >= first) & (pack < last)
-            whole = (pack - first, np.full_like(pack, number), row, start, begin, length.astype(np.int64))
+            origin = np.full(len(pack), number, np.int64)
+            whole = (pack - first, origin, row + above, start, edges[row] + start, length.astype(np.int64))
             columns.append(tuple(column[mine] for column in whole))
-        at += tokens
+        at += part.tokens
     return _Pieces(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
 
@@ -198,39 +248,38 @@ def _copy(source, begins, lengths, target, places):  # type: ignore[no-untyped-d
             target[places[at] + offset] = source[begins[at] + offset]
 
 
-def _fill(
-    rows: Rows, key: str, dtype: np.dtype[Any], found: _Pieces, places: np.ndarray, low: int, high: int
-) -> np.ndarray:
-    """Return the packs low:high of one array, (high - low, pack_size)."""
-    size = rows.settings.pack_size
-    target = np.full((high - low) * size, False if dtype.kind == "b" else rows.settings.pad_value, dtype)
-    inside = slice(*np.searchsorted(found.pack, [low, high]))
-    part, begin, length = found.part[inside], found.begin[inside], found.length[inside]
+def _fill(rows: Rows, key: str, found: _Pieces, places: np.ndarray, low: int, target: np.ndarray) -> np.ndarray:
+    """Fill `target`, (packs, pack_size), with the packs from `low` on of one array, and return it."""
+    packs, size = target.shape
+    target[...] = rows.settings.pad_value if key in rows.layout.ids else 0
+    inside = slice(*np.searchsorted(found.pack, [low, low + packs]))
+    begin, length = found.begin[inside], found.length[inside]
     place = places[inside] - low * size
-    for number in np.unique(part):
-        mine = np.flatnonzero(part == number)
+    for number, mine in by_part(found.part[inside]):
         mine = mine[np.argsort(begin[mine], kind="stable")]  # each file is read front to back
-        _copy(rows.parts[number].array(key), begin[mine], length[mine], target, place[mine])
-    return target.reshape(high - low, size)
+        _copy(rows.parts[number].array(key), begin[mine], length[mine], target.reshape(-1), place[mine])
+    return target
 
 
 def _write_ragged(file: ShardWriter, rows: Rows, first: int, last: int, memory: int) -> _Told:
-    slices, numbers = list(_slices(rows.parts, first, last)), rows.numbers
-    lengths = np.concatenate([np.zeros((0, len(rows.keys)), np.int32), *(part.lengths[a:b] for part, a, b in slices)])
-    for number, (key, dtype) in enumerate(rows.dtypes.items()):
-        offsets = np.concatenate(([0], np.cumsum(lengths[:, number], dtype=np.int64)))
+    slices, keys = list(_slices(rows.parts, first, last)), rows.layout.keys
+    nothing = np.zeros((0, len(keys)), np.int64)
+    lengths = np.concatenate([nothing, *(np.diff(part.offsets[a : b + 1], axis=0) for part, a, b in slices)])
+    for number, key in enumerate(keys):
+        dtype, at = rows.layout.dtype(key), 0
+        offsets = np.concatenate(([0], np.cumsum(lengths[:, number])))
         column = file.create(key, (int(offsets[-1]),), dtype)
-        if key not in numbers:
+        if key not in rows.numbers:
             file.write(f"offsets/{key}", offsets)
-        at = 0
-        for part, low, high in slices:
-            for block in _blocks(part, number, key, low, high, max(1, memory // (2 * dtype.itemsize))):
+        for counted, low, high in slices:
+            begin, end = counted.offsets[[low, high], number].tolist()
+            for block in _blocks(counted.array(key)[begin:end], max(1, min(memory // 2, BLOCK) // dtype.itemsize)):
                 column[at : at + len(block)] = block
                 at += len(block)
-    origin = np.repeat([part.number for part, _, _ in slices], [b - a for _, a, b in slices]).astype(np.int64)
+    part = np.repeat([counted.number for counted, _, _ in slices], [b - a for _, a, b in slices]).astype(np.int64)
     row = np.concatenate([np.zeros(0, np.int64), *(np.arange(a, b) for _, a, b in slices)])
-    ids = [at for at, key in enumerate(rows.keys) if key in rows.ids]
-    return _Told(np.stack([origin, row]), origin, lengths[:, ids].sum(axis=1, dtype=np.int64))
+    tokens = lengths[:, [key in rows.layout.ids for key in keys]].sum(axis=1)
+    return _Told(part, row, np.arange(last - first), tokens)
 
 
 def _slices(parts: list[Counted], first: int, last: int) -> Iterator[tuple[Counted, int, int]]:
@@ -243,9 +292,6 @@ def _slices(parts: list[Counted], first: int, last: int) -> Iterator[tuple[Count
         at += part.rows
 
 
-def _blocks(part: Counted, number: int, key: str, low: int, high: int, size: int) -> Iterator[np.ndarray]:
-    """Yield the tokens of the rows low:high of a part in blocks."""
-    begin = int(part.lengths[:low, number].sum(dtype=np.int64))
-    end = begin + int(part.lengths[low:high, number].sum(dtype=np.int64))
-    for at in range(begin, end, size):
-        yield part.array(key)[at : min(at + size, end)]
+def _blocks(values: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    for at in range(0, len(values), size):
+        yield values[at : at + size]

@@ -1,0 +1,214 @@
+"""Whole runs, killed at random moments: nobody is left behind, and what was begun ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import killing
+import psutil
+import pytest
+
+from prep_lib.tokens.tokenizer import AutoTokenizer
+from prep_lib.workspace import MARKER, find_notebook, read_events
+
+pytestmark = pytest.mark.kill
+
+NOTEBOOK = "22_tensorize"
+VALUES = {"files": "in_*.jsonl", "tokenizer": "tok", "pack_size": 256, "shard_size": 60, "workers": 2}
+
+#: Kills of each kind of process, and after how many of them the work is let finish and looked at.
+KILLS, THEN_FINISH = 20, 5
+
+PREP = [sys.executable, "-m", "prep_lib.cli", "run", "r.yaml"]
+PAPERMILL = [
+    *(sys.executable, "-m", "papermill", str(find_notebook(NOTEBOOK, Path(__file__))), "out.ipynb", "-p", "run", "r"),
+    *(word for name, value in VALUES.items() for word in ("-p", name, str(value))),
+]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace of twelve files of sums, a tokenizer for them, and a recipe of one notebook."""
+    folder = tmp_path_factory.mktemp("world")
+    rows = [{"query": f"{a} + {b} = ?", "response": f"It is {a + b}. " * (b % 9)} for a in range(120) for b in range(40)]
+    for n in range(12):
+        text = "".join(json.dumps(row) + "\n" for row in rows[n::12])
+        (folder / f"in_{n}.jsonl").write_text(text)
+    AutoTokenizer().train((row["query"] + row["response"] for row in rows), vocab_size=300).save(folder / "tok")
+    (folder / "r.yaml").write_text(json.dumps({"notebooks": [{NOTEBOOK: {k: str(v) for k, v in VALUES.items()}}]}))
+    (folder / MARKER).write_text("{}")
+    return folder
+
+
+@pytest.fixture(name="ws")
+def _ws(world: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(world, tmp_path / "ws")
+
+
+@pytest.fixture(scope="module")
+def clean(world: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What one run leaves that nobody disturbs."""
+    ws = shutil.copytree(world, tmp_path_factory.mktemp("clean") / "ws")
+    done = run(ws)
+    assert done.returncode == 0, done.stderr
+    found = left(ws)
+    assert len(found) > 10
+    return found
+
+
+def run(ws: Path, command: list[str] = PREP) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=ws, capture_output=True, text=True, check=False)
+
+
+def left(ws: Path) -> dict[str, bytes]:
+    """Return what a run leaves for people: shards and what belongs to them, the executed notebook, its report."""
+    found = killing.tree(ws / "runs/r/data")
+    shown = {name: content for name, content in found.items() if "/." not in name}
+    for name in (f"executed/{NOTEBOOK}.ipynb", f"reports/{NOTEBOOK}.html"):
+        with contextlib.suppress(FileNotFoundError):
+            # Where it lay is no part of it.
+            shown[name] = (ws / "runs/r" / name).read_bytes().replace(str(ws).encode(), b"WS")
+    return shown
+
+
+def opened(ws: Path, event: str = "open") -> int:
+    """Return how often the notebook has begun its work here."""
+    return sum(found["event"] == event for found in read_events(ws / "runs/r")[0])
+
+
+@contextlib.contextmanager
+def working(ws: Path, event: str = "open") -> Iterator[tuple[subprocess.Popen, str]]:
+    """Start `prep run` and wait until its notebook works."""
+    before = opened(ws, event)
+    process, mark = killing.start(PREP, cwd=ws)
+    with process:
+        while opened(ws, event) == before and process.poll() is None:
+            time.sleep(0.02)
+        yield process, mark
+
+
+# ── in company, interrupted, out of space ────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_second_run_in_one_folder_is_told_who_is_there_and_harms_nothing(ws, clean):
+    with working(ws) as (first, _):
+        second = run(ws)
+        assert second.returncode == 1
+        assert second.stderr.startswith(f"prep run: engine: {ws}/runs/r is in use by process {first.pid} on ")
+        assert second.stderr.count("\n") == 1
+        assert first.wait(timeout=120) == 0
+    assert left(ws) == clean
+
+
+def test_an_interrupt_ends_in_130_within_three_seconds_and_keeps_what_was_finished(ws, clean):
+    for moment in killing.moments(3, 5, 0, 0.8):
+        with working(ws, "begin") as (process, mark):
+            time.sleep(moment)
+            finished = {event["name"] for event in read_events(ws / "runs/r")[0] if event["event"] == "task"}
+            began = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            said = process.communicate(timeout=30)[1]
+            assert time.monotonic() - began < 3
+            assert (process.returncode, said) == (130, "interrupted; the same command goes on where it stopped\n")
+        assert killing.wait_gone(mark, 0.5) == []
+        hidden = ws / "runs/r/data" / NOTEBOOK / ".prep"
+        assert finished <= {path.stem for path in (hidden / "tasks").glob("*.json")}
+        assert not (hidden / "tmp").exists()
+        assert not (hidden / "owner.json").exists()
+    assert run(ws).returncode == 0
+    assert left(ws) == clean
+
+
+# ── killed ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def the_parent(process: subprocess.Popen, mark: str) -> psutil.Process | None:
+    return psutil.Process(process.pid)
+
+
+def the_kernel(process: subprocess.Popen, mark: str) -> psutil.Process | None:
+    while process.poll() is None:
+        for found in killing.family(mark):
+            with contextlib.suppress(psutil.Error):
+                if any("run_kernel" in word for word in found.cmdline()):
+                    return found
+        time.sleep(0.02)
+    return None
+
+
+Victim = Callable[[subprocess.Popen, str], psutil.Process | None]
+
+
+def kill_once(ws: Path, command: list[str], victim: Victim, chance: random.Random) -> bool:
+    """Start the command, kill one of its processes at a random moment; return False if it was done before that."""
+    # A third of them while everything still starts.
+    starting, moment = chance.random() < 0.33, chance.uniform(0, 2.5)
+    before = opened(ws)
+    process, mark = killing.start(command, cwd=ws, stdout=subprocess.DEVNULL)
+    with process:
+        while not starting and opened(ws) == before and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(moment)
+        doomed = victim(process, mark)
+        hit = process.poll() is None and doomed is not None
+        if doomed is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                doomed.kill()
+        said = process.communicate(timeout=60)[1]
+    assert killing.wait_gone(mark, 5) == []
+    if hit and victim is the_kernel:
+        assert process.returncode == 1
+        assert said.startswith(f"prep run: {NOTEBOOK}")
+        assert "the kernel died" in said
+        assert said.count("\n") == 1
+    return hit
+
+
+def killed_again_and_again(ws: Path, command: list[str], victim: Victim, seed: int) -> list[dict[str, bytes]]:
+    """Kill `KILLS` runs, each going on where the last one fell; return what was left whenever one could finish."""
+    chance, found = random.Random(seed), []
+    for number in range(1, KILLS + 1):
+        while not kill_once(ws, command, victim, chance):
+            shutil.rmtree(ws / "runs")
+        if number % THEN_FINISH == 0:
+            done = run(ws, command)
+            assert done.returncode == 0, done.stderr
+            found.append(left(ws))
+            shutil.rmtree(ws / "runs")
+    return found
+
+
+@pytest.fixture(scope="module")
+def fates(world: Path, clean: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future]]:
+    """All three at once: each of them waits most of the time."""
+    folder = tmp_path_factory.mktemp("killed")
+    lots = {"prep": (PREP, the_parent), "kernel": (PREP, the_kernel), "papermill": (PAPERMILL, the_parent)}
+    with ThreadPoolExecutor(len(lots)) as pool:
+        yield {
+            name: pool.submit(killed_again_and_again, shutil.copytree(world, folder / name), *lot, seed)
+            for seed, (name, lot) in enumerate(lots.items())
+        }
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", ["prep", "kernel"])
+def test_a_killed_run_leaves_no_orphan_and_the_same_command_ends_as_if_nothing_had_happened(fates, clean, name):
+    for found in fates[name].result():
+        assert found == clean
+
+
+@pytest.mark.timeout(900)
+def test_a_killed_papermill_leaves_no_orphan_and_the_same_command_ends_as_if_nothing_had_happened(fates, clean):
+    shards = {name: content for name, content in clean.items() if name.startswith(NOTEBOOK)}
+    for found in fates["papermill"].result():
+        assert found == shards
