@@ -39,7 +39,7 @@ _HOMES = {
     "open_run": "workspace",
     "plan_packs": "tokens.pack",
     "run": "stage",
-    "verify": "shards.h5",
+    "verify": "shards.verify",
 }
 
 __all__ = sorted([*_HOMES, "__version__"])

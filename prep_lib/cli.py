@@ -127,7 +127,7 @@ def _lab(asked: argparse.Namespace) -> int:
 
 def _verify(asked: argparse.Namespace) -> int:
     """Check every folder below that has a manifest."""
-    from prep_lib.shards.h5 import verify
+    from prep_lib.shards.verify import verify
 
     folders = sorted(path.parent for path in Path(asked.dir).rglob("manifest.json")) or [Path(asked.dir)]
     bad = 0

@@ -1,4 +1,4 @@
-"""Shards as HDF5: one flat dataset a key, memory-mapped when read, and `verify`.
+"""Shards as HDF5: one flat dataset a key, memory-mapped when read.
 
     packed    sequence   (rows, pack_size) int32      loss_mask (rows, pack_size) bool
               segments/  row, start, length, document one entry a piece, in file order
@@ -24,8 +24,8 @@ import h5py
 import numpy as np
 
 from prep_lib.errors import BadInput, BadParameter, BadShard, PrepError
-from prep_lib.files import digest, natural, space_for, temporary_name
-from prep_lib.shards.manifest import NAME, Finding, packing_algorithm, read_manifest
+from prep_lib.files import natural, space_for, temporary_name
+from prep_lib.shards.manifest import read_manifest
 from prep_lib.tensors import share, to_array, to_tensor
 
 if TYPE_CHECKING:
@@ -186,8 +186,8 @@ class Shard:
             self.keys = tuple(name for name in file if name not in RESERVED)
             self.columns = {key: self._map(file[key]) for key in self.keys}
             self.offsets = {key: self._map(file["offsets"][key]) for key in file.get("offsets", ())}
-            self._segments = {name: self._map(data) for name, data in file.get("segments", {}).items()}
-            self._documents = {name: self._map(data) for name, data in file.get("documents", {}).items()}
+            self.segment_columns = {name: self._map(data) for name, data in file.get("segments", {}).items()}
+            self.document_columns = {name: self._map(data) for name, data in file.get("documents", {}).items()}
         self.rows = {key: self._count(key) for key in self.keys}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -257,8 +257,8 @@ class Shard:
         if not self.packed:
             whole = {"start": 0, "length": len(self._value(self.ids[0], i)), "document": i}
             return {name: np.array([value]) for name, value in whole.items()}
-        pieces = slice(*np.searchsorted(self._segments["row"], (i, i + 1)))
-        return {name: column[pieces] for name, column in self._segments.items() if name != "row"}
+        pieces = slice(*np.searchsorted(self.segment_columns["row"], (i, i + 1)))
+        return {name: column[pieces] for name, column in self.segment_columns.items() if name != "row"}
 
     def document(self, i: int) -> str:
         """Return where document `i` was read from: ``file.jsonl#L12``, ``file.parquet[11]``.
@@ -268,27 +268,39 @@ class Shard:
         IndexError
             If the shard knows no such document.
         """
-        if not self._documents or not 0 <= i < len(self._documents["line"]):
+        if not self.document_columns or not 0 <= i < len(self.document_columns["line"]):
             raise IndexError(f"shards/h5: {self.path.name} has no document {i}")
-        source, line = self.sources[self._documents["source"][i]], int(self._documents["line"][i])
+        source, line = self.sources[self.document_columns["source"][i]], int(self.document_columns["line"][i])
         return f"{source}[{line}]" if source.endswith(".parquet") else f"{source}#L{line}"
 
-    def document_tokens(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return (n,) documents and the (n,) tokens each has here: a piece of a pack, or a whole row."""
+    def document_counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return (n,) documents, and the (n,) tokens and (n,) targets each has here: a piece of a pack, or a whole row.
+
+        Of the first ids; where they have no mask, every token is a target.
+        """
+        key = self.ids[0]
         if self.packed:
-            return self._segments["document"], self._segments["length"].astype(np.int64)
-        offsets = self.offsets.get(self.ids[0])
-        return np.arange(len(self)), np.diff(offsets) if offsets is not None else np.zeros(len(self), np.int64)
+            row, length = self.segment_columns["row"], self.segment_columns["length"].astype(np.int64)
+            document, begin = self.segment_columns["document"], _begins(row, length, self.columns[key].shape[1])
+        else:
+            offsets = self.offsets[key]
+            document, begin, length = np.arange(len(self)), offsets[:-1], np.diff(offsets)
+        mask = self.mask_of(key)
+        if mask is None or not len(length):
+            return document, length, length
+        # Behind a piece stands the next one, or padding, which no mask trains: its targets reach to the next piece.
+        targets = np.add.reduceat(self.columns[mask].reshape(-1).view(np.uint8), begin, dtype=np.int64)
+        return document, length, np.where(length > 0, targets, 0)
 
     @property
     def packed(self) -> bool:
         """Whether rows are packs with segments."""
-        return bool(self._segments)
+        return bool(self.segment_columns)
 
     @property
     def sources(self) -> list[str]:
         """Names of the inputs, as documents refer to them."""
-        return [name.decode("utf-8", "surrogateescape") for name in self._documents.get("sources", ())]
+        return [name.decode("utf-8", "surrogateescape") for name in self.document_columns.get("sources", ())]
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -299,7 +311,7 @@ class Shard:
     def tokens(self) -> int:
         """Tokens in all rows, padding apart; of every key of ids where rows are not packed."""
         if self.packed:
-            return int(self._segments["length"].sum())
+            return int(self.segment_columns["length"].sum())
         return sum(self.columns[key].size for key in self.ids)
 
     def mask_of(self, key: str) -> str | None:
@@ -514,12 +526,12 @@ def _write_rows(writer: ShardWriter, key: str, rows: list[np.ndarray], ragged: b
     offsets = np.zeros(len(rows) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     column = writer.create(key, (int(offsets[-1]),), dtype)
-    for first, last in _row_blocks(offsets):
+    for first, last in row_blocks(offsets):
         column[int(offsets[first]) : int(offsets[last])] = np.concatenate(rows[first:last])
     writer.write(f"offsets/{key}", offsets)
 
 
-def _row_blocks(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
+def row_blocks(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
     """Yield row ranges of about `_BLOCK` values: a write a row costs a hundred times more."""
     first, rows = 0, len(offsets) - 1
     while first < rows:
@@ -529,8 +541,14 @@ def _row_blocks(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
         first = last
 
 
-def document_lengths(folder: str | Path) -> np.ndarray:
-    """Return how many tokens each stored document has, (n,) int64, in the order they were read.
+def _begins(row: np.ndarray, length: np.ndarray, width: int) -> np.ndarray:
+    """Return where each piece begins in the tokens of all rows, rows behind each other."""
+    before = np.cumsum(length) - length
+    return row * width + before - before[np.searchsorted(row, row)]
+
+
+def document_counts(folder: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many tokens and how many targets each stored document has, both (n,) int64, as they were read.
 
     A document that is cut into several packs, or shards, is one document here.
 
@@ -539,190 +557,12 @@ def document_lengths(folder: str | Path) -> np.ndarray:
     BadShard
         If the folder has no manifest, or a shard cannot be read.
     """
-    whole: list[np.ndarray] = [np.zeros((3, 0), np.int64)]
+    whole: list[np.ndarray] = [np.zeros((4, 0), np.int64)]
     for entry in read_manifest(folder)["shards"]:
         shard = Shard(Path(folder, entry["file"]))
-        document, tokens = shard.document_tokens()
-        whole.append(np.stack([shard._documents["source"][document], shard._documents["line"][document], tokens]))
-    source, line, tokens = np.concatenate(whole, axis=1)
+        document, *counts = shard.document_counts()
+        whole.append(np.stack([shard.document_columns[name][document] for name in ("source", "line")] + counts))
+    source, line, tokens, targets = np.concatenate(whole, axis=1)
     names, place = np.unique(np.stack([source, line]), axis=1, return_inverse=True)
-    return np.bincount(place.ravel(), tokens, minlength=names.shape[1]).astype(np.int64)
-
-
-# --- verify ---------------------------------------------------------------------------------------------------------
-
-#: Files beside the shards that a build writes.
-_BESIDE = (NAME, "ledger.json", "rejected.jsonl.zst")
-
-
-def verify(folder: str | Path) -> list[Finding]:
-    """Check a folder of shards against its manifest, byte by byte and row by row.
-
-    Parameters
-    ----------
-    folder : path
-
-    Returns
-    -------
-    list of Finding
-        Empty when everything is as the manifest says: names, sizes, sha256, rows, tokens, dtype, that segments fill
-        their rows and name documents that exist, that masks fit their ids, train nothing in the padding and something
-        in each row, and that no id is above the tokenizer's largest.
-    """
-    folder = Path(folder)
-    try:
-        manifest = read_manifest(folder)
-    except BadShard as error:
-        return [Finding(NAME, str(error))]
-    names = {entry["file"] for entry in manifest["shards"]}
-    found = [finding for entry in manifest["shards"] for finding in _verify_shard(folder, entry, manifest)]
-    found += _verify_totals(manifest)
-    for path in map(Path, IOHandler.fetch_files(folder)):
-        if path.name not in names and path.name not in _BESIDE:
-            severity = "error" if path.suffix == ".h5" else "warning"
-            found.append(Finding(path.name, "is in the folder but not in the manifest", severity))
-    return found
-
-
-def _verify_totals(manifest: Mapping[str, Any]) -> Iterator[Finding]:
-    """Compare what the builder summed with what the shards say."""
-    rows, tokens = (sum(entry[what] for entry in manifest["shards"]) for what in ("sequences", "tokens"))
-    packing = manifest["packing"] if isinstance(manifest["packing"], Mapping) else {}
-    sums = [("tokens written", manifest["totals"].get("written"), tokens), ("packs", packing.get("packs"), rows)]
-    if manifest["seq_len"]:
-        sums.append(("tokens of padding", manifest["totals"].get("padding"), rows * manifest["seq_len"] - tokens))
-    for what, told, summed in sums:
-        if told not in (None, summed):
-            yield Finding(NAME, f"says {told:,} {what}, its shards sum to {summed:,}")
-    for entry in manifest["shards"]:
-        if isinstance(entry["sources"], Mapping) and sum(entry["sources"].values()) != entry["tokens"]:
-            yield Finding(NAME, f"the sources of {entry['file']} do not sum to its {entry['tokens']:,} tokens")
-
-
-def _verify_shard(folder: Path, entry: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[Finding]:
-    name, path = entry["file"], folder / entry["file"]
-    if not path.is_file():
-        yield Finding(name, "is missing")
-        return
-    size = path.stat().st_size
-    if size != entry["bytes"]:
-        yield Finding(name, f"has {size:,} bytes, the manifest says {entry['bytes']:,}")
-        return
-    if digest(path) != entry["sha256"]:
-        yield Finding(name, "its content has changed: sha256 differs from the manifest")
-    try:
-        shard = Shard(path)
-        for what in (*_check_counts(shard, entry, manifest), *_check_segments(shard), *_check_ids(shard, manifest)):
-            yield Finding(name, what)
-        # Where rows are cut, a pack may hold nothing but a long question; nowhere else.
-        severity = "error" if packing_algorithm(manifest) in (None, "best_fit") else "warning"
-        for key in _ids(shard, manifest):
-            mask = shard.mask_of(key)
-            for what, fatal in _check_mask(shard, key, mask) if mask else ():
-                yield Finding(name, what, "error" if fatal else severity)
-    except BadShard as error:
-        yield Finding(name, str(error))
-
-
-def _ids(shard: Shard, manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys of ids: those the processor named if the manifest has them, else as the shard sees it."""
-    told = manifest["strategy"].get("id_keys") if isinstance(manifest["strategy"], Mapping) else None
-    return tuple(key for key in told if key in shard.keys) if told else shard.ids
-
-
-def _check_counts(shard: Shard, entry: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[str]:
-    ids = _ids(shard, manifest)
-    tokens = shard.tokens if shard.packed else sum(shard.columns[key].size for key in ids)
-    for what, got in (("sequences", len(shard)), ("tokens", tokens)):
-        if got != entry[what]:
-            yield f"holds {got:,} {what}, the manifest says {entry[what]:,}"
-    if others := sorted({str(shard.columns[key].dtype) for key in ids} - {entry["dtype"]}):
-        yield f"holds ids as {', '.join(others)}, the manifest says {entry['dtype']}"
-    for key in shard.keys if manifest["seq_len"] else ():
-        if shard.columns[key].shape[1:] != (manifest["seq_len"],):
-            yield f"rows of {key} are not of the manifest's seq_len {manifest['seq_len']:,}"
-
-
-def _check_segments(shard: Shard) -> Iterator[str]:
-    """Check that the pieces go through the rows in order, fill them at most, and name documents that exist."""
-    documents = len(shard._documents.get("line", ()))
-    sources = shard._documents.get("source", np.zeros(0, np.int64))
-    if _outside(sources, len(shard.sources)):
-        yield "a document names a source that is not listed"
-    if not shard.packed:
-        if documents not in (0, len(shard)):
-            yield f"lists {documents:,} documents for {len(shard):,} rows"
-        return
-    row, length = shard._segments["row"], shard._segments["length"]
-    if len({len(column) for column in shard._segments.values()}) > 1:
-        yield "the columns of segments differ in size"
-    elif (row[1:] < row[:-1]).any() or not np.array_equal(np.unique(row), np.arange(len(shard))):
-        yield "segments do not go through the rows in order"
-    elif (length < 1).any():
-        yield f"segment {int(np.argmax(length < 1))} has no token"
-    elif (over := _filled(shard) > (width := shard.columns[shard.keys[0]].shape[-1])).any():
-        yield f"segments of row {int(np.argmax(over))} are longer than its {width:,} places"
-    if _outside(shard._segments["document"], documents):
-        yield f"a segment names a document that is not among the {documents:,} listed"
-
-
-def _outside(index: np.ndarray, size: int) -> bool:
-    return bool(index.size) and not (index.min() >= 0 and index.max() < size)
-
-
-def _filled(shard: Shard) -> np.ndarray:
-    """Return the tokens of each packed row, padding apart."""
-    row, length = shard._segments["row"], shard._segments["length"]
-    inside = (row >= 0) & (row < len(shard))
-    filled = np.zeros(len(shard), np.int64)
-    np.add.at(filled, row[inside], length[inside])
-    return filled
-
-
-def _check_ids(shard: Shard, manifest: Mapping[str, Any]) -> Iterator[str]:
-    limit = (manifest["tokenizer"] or {}).get("max_id")
-    for key in _ids(shard, manifest):
-        flat = shard.columns[key].reshape(-1)
-        for start in range(0, len(flat), _BLOCK):
-            block = flat[start : start + _BLOCK]
-            low, high = int(block.min()), int(block.max())
-            if low < 0 or (limit is not None and high > limit):
-                bad = low if low < 0 else high
-                yield f"{key} holds id {bad}, allowed are 0 to {limit if limit is not None else 'any'}"
-                break
-
-
-def _check_mask(shard: Shard, key: str, mask: str) -> Iterator[tuple[str, bool]]:
-    """Yield (what is wrong, whether it is wrong under every packing)."""
-    ids, values = shard.columns[key], shard.columns[mask]
-    offsets, ours = shard.offsets.get(key), shard.offsets.get(mask)
-    same = (ours is None) if offsets is None else (ours is not None and np.array_equal(offsets, ours))
-    if ids.shape != values.shape or not same:
-        yield f"{mask} {values.shape} does not have the shape of {key} {ids.shape}", True
-        return
-    if ids.ndim == 2:
-        yield from _check_packed_mask(shard, mask)
-        return
-    empty: list[int] = []
-    for first, last in _row_blocks(offsets if offsets is not None else np.arange(len(values) + 1)):
-        ends = offsets[first : last + 1] if offsets is not None else np.arange(first, last + 1)
-        counts = np.concatenate([[0], np.cumsum(values[ends[0] : ends[-1]], dtype=np.int64)])[ends - ends[0]]
-        empty += (first + np.flatnonzero(counts[1:] == counts[:-1])).tolist()
-    if empty:
-        yield f"{mask} trains nothing in row {empty[0]} ({len(empty):,} such rows)", False
-
-
-def _check_packed_mask(shard: Shard, mask: str) -> Iterator[tuple[str, bool]]:
-    values = shard.columns[mask]
-    filled = _filled(shard) if shard.packed else np.full(len(values), values.shape[1])
-    place, step = np.arange(values.shape[1]), max(1, _BLOCK // max(1, values.shape[1]))
-    empty: list[int] = []
-    for start in range(0, len(values), step):
-        block = values[start : start + step].astype(bool)
-        outside = (block & (place >= filled[start : start + step, None])).any(axis=1)
-        if outside.any():
-            yield f"{mask} trains padding in row {start + int(np.argmax(outside))}", True
-            return
-        empty += (start + np.flatnonzero(~block.any(axis=1))).tolist()
-    if empty:
-        yield f"{mask} trains nothing in row {empty[0]} ({len(empty):,} such rows)", False
+    summed = (np.bincount(place.ravel(), counts, minlength=names.shape[1]) for counts in (tokens, targets))
+    return tuple(total.astype(np.int64) for total in summed)  # type: ignore[return-value]

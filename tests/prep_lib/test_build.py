@@ -18,8 +18,9 @@ from prep_lib.chat.process import Processor, ProcessorFactory
 from prep_lib.errors import BadInput, BadParameter, BadRecord, TooManyLost
 from prep_lib.ledger import Ledger
 from prep_lib.record import Drop
-from prep_lib.shards.h5 import Shard, verify
+from prep_lib.shards.h5 import Shard
 from prep_lib.shards.manifest import read_manifest
+from prep_lib.shards.verify import verify
 from prep_lib.tokens.tokenizer import AutoTokenizer
 
 #: The toy alphabet: a letter is a token, upper case is trained.
