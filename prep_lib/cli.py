@@ -13,6 +13,7 @@ prep verify DIR            shards against their manifest
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from prep_lib.errors import BadParameter, PrepError
+from prep_lib.errors import BadInput, BadParameter, PrepError
 
 if TYPE_CHECKING:
     # Everything else is imported by the command that needs it: `prep --help` must not wait for a tokenizer.
@@ -129,6 +130,8 @@ def _verify(asked: argparse.Namespace) -> int:
     """Check every folder below that has a manifest."""
     from prep_lib.shards.verify import verify
 
+    if not Path(asked.dir).is_dir():
+        raise BadParameter(f"no folder {asked.dir}")
     folders = sorted(path.parent for path in Path(asked.dir).rglob("manifest.json")) or [Path(asked.dir)]
     bad = 0
     for folder in folders:
@@ -136,7 +139,8 @@ def _verify(asked: argparse.Namespace) -> int:
         for found in findings:
             print(f"{found.severity}: {folder.name}/{found.file}: {found.what}")
         bad += sum(found.severity == "error" for found in findings)
-        print(f"{folder}: " + ("ok" if not findings else f"{len(findings)} findings"))
+        count = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}"
+        print(f"{folder}: {count if findings else 'ok'}")
     return 1 if bad else 0
 
 
@@ -225,7 +229,7 @@ def _print_estimate(trial: Recipe, run: Run) -> None:
     """Print what was measured on the sample beside what follows for everything."""
     factors = dict(_factors(trial, run))
     lines = [_estimate(step, run, factors[step.notebook]) for step in trial.steps]
-    head = ("notebook", "sample rows", "all rows", "time", "disk", "memory", "lost")
+    head = ("notebook", "sample rows", "all rows", "at most", "disk", "memory", "lost")
     rows = [head, *lines]
     widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
     for row in rows:
@@ -233,6 +237,7 @@ def _print_estimate(trial: Recipe, run: Run) -> None:
     if any(factor is None for factor in factors.values()):
         print("? : the number of all rows is not known before they are read; these figures are the sample's own")
     print(f"estimated from a sample of about {TRIAL:,} rows; time and disk grow with the rows, memory does not")
+    print("the time is an upper bound: a worker's first rows take longer than those that follow")
 
 
 def _factors(trial: Recipe, run: Run) -> Iterator[tuple[str, float | None]]:
@@ -241,7 +246,8 @@ def _factors(trial: Recipe, run: Run) -> Iterator[tuple[str, float | None]]:
 
     known: float | None = 1.0
     for step in trial.steps:
-        files = row_files(step, run)
+        built_in = run.folder / "data" / step.notebook / "built_in"
+        files = row_files(step, run) or sorted(built_in.glob("*.jsonl"))
         if files:
             rows = [count_rows(path) for path in files]
             known = None if None in rows else max(1.0, sum(n or 0 for n in rows) / TRIAL)
@@ -258,12 +264,12 @@ def _estimate(step: Step, run: Run, factor: float | None) -> tuple[str, ...]:
 
     said = record(OneRun(run.root, run.name, step.notebook)) or {}
     times = factor or 1.0
-    ends = [event for event in read_events(run.folder)[0] if event.get("event") == "end"]
-    staged = sum(event["seconds"] for event in ends if event.get("notebook") == step.notebook)
+    tasks = [event for event in read_events(run.folder)[0] if event.get("event") == "task"]
+    staged = sum(event["seconds"] for event in tasks if event.get("notebook") == step.notebook)
+    disk = sum(output["bytes"] for output in said["outputs"]) * times
     # What the engine did grows with the rows; where it did nothing, all that came behind the parameters does.
     growing = staged or said["seconds"] - said["start"]
-    seconds = said["seconds"] + growing * (times - 1)
-    disk = sum(output["bytes"] for output in said["outputs"]) * times
+    seconds = said["seconds"] + growing * (times / _at_once(step, disk) - 1)
     found = numbers(ledgers(run)[step.notebook]) if step.notebook in ledgers(run) else None
     rows = found.records if found and found.records is not None else None
     lost = 1 - found.kept / found.records if found and found.records and found.kept is not None else None
@@ -272,6 +278,15 @@ def _estimate(step: Step, run: Run, factor: float | None) -> tuple[str, ...]:
         step.notebook, "–" if rows is None else f"{rows:,}", everything, _duration(seconds), _bytes(disk),
         _bytes(said["memory"]), "–" if lost is None else f"{100 * lost:.1f} %",
     )  # fmt: skip
+
+
+def _at_once(step: Step, size: float) -> float:
+    """Return how many workers of a notebook have something to do at once when it writes `size` bytes."""
+    from prep_lib.engine import default_workers
+    from prep_lib.files import SPAN
+
+    workers = (step.values["workers"] or default_workers()) if "workers" in step.known else 1
+    return max(1.0, min(workers, size / SPAN))
 
 
 def _duration(seconds: float) -> str:
@@ -292,9 +307,11 @@ def _bytes(size: float) -> str:
 
     Examples
     --------
-    >>> _bytes(0), _bytes(2_500_000), _bytes(3 * 2**30)
-    ('0 MB', '2 MB', '3.2 GB')
+    >>> _bytes(45_600), _bytes(2_500_000), _bytes(3 * 2**30)
+    ('46 kB', '2 MB', '3.2 GB')
     """
+    if size < 1e6:
+        return f"{size / 1e3:,.0f} kB"
     return f"{size / 1e6:,.0f} MB" if size < 1e9 else f"{size / 1e9:,.1f} GB"
 
 
@@ -347,25 +364,32 @@ def _status(asked: argparse.Namespace) -> int:
 
 
 def _is_held(run: Run) -> bool:
-    """Say whether a living process works in this run."""
-    from prep_lib.engine import lock
-    from prep_lib.errors import RunLocked
+    """Say whether a living process works in this run; what a dead one left is for the next run to take over."""
+    import filelock
 
+    from prep_lib.engine import HIDDEN
+
+    lock = run.folder / HIDDEN / "lock"
     try:
-        with lock(run.folder):
+        with filelock.FileLock(lock).acquire(timeout=0) if lock.is_file() else contextlib.nullcontext():
             return False
-    except RunLocked:
+    except filelock.Timeout:
         return True
 
 
-def _report(asked: argparse.Namespace) -> None:
+def _report(asked: argparse.Namespace) -> int:
     """Press every executed notebook of a run again, and the index."""
     from prep_lib.press import index, report
 
-    run = _opened(asked.run)
+    run, torn = _opened(asked.run), 0
     for executed in sorted((run.folder / "executed").glob("*.ipynb")):
-        report(executed, run)
+        try:
+            report(executed, run)
+        except BadInput as error:
+            print(f"prep report: {error}", file=sys.stderr)
+            torn = 1
     print(f"report    {index(run, _recipe_of(run))}")
+    return torn
 
 
 if __name__ == "__main__":

@@ -60,6 +60,9 @@ GRACE = 1.0
 SHOWN = ("text/html", "image/svg+xml", "image/png", "image/jpeg", "text/markdown", "text/plain")
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
+#: How a note begins that says which tokenizer served.
+SERVED = "tokenizer: "
+
 # ── a run of a whole recipe ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -351,7 +354,7 @@ def execute(notebook: Path, values: Mapping[str, Any], target: Path, run: Run) -
         except PapermillExecutionError as error:
             raise _failed(target, run, watch, f"{error.ename}: {_first_line(error.evalue)}") from None
         except RuntimeError as error:  # the kernel died, or never came up
-            raise _failed(target, run, watch, _why_dead(error)) from None
+            raise _failed(target, run, watch, _why_dead(error, started)) from None
     _finish(target, run, "")
     return {"start": round(watch.start, 3), "memory": watch.memory}
 
@@ -396,12 +399,14 @@ def _kernels(folder: Path) -> Iterator[Any]:
     from jupyter_client.manager import AsyncKernelManager
 
     started: list[Any] = []
-    with tempfile.TemporaryDirectory() as spec:
+    with tempfile.TemporaryDirectory() as spec, open(Path(spec, "log"), "wb") as log:
         kernels = [str(write_kernel(spec) / "kernels")]
 
         class ThisInterpreter(AsyncKernelManager):
             leader: int | None = None
+            process: Any = None
             interrupted = False
+            said = Path(spec, "log")
 
             def __init__(self, **given: Any) -> None:
                 super().__init__(kernel_spec_manager=KernelSpecManager(kernel_dirs=kernels), **given)
@@ -409,8 +414,10 @@ def _kernels(folder: Path) -> Iterator[Any]:
 
             async def start_kernel(self, **given: Any) -> None:  # type: ignore[override]
                 given["env"] = {**os.environ, HEADLESS: "1"}
-                await super().start_kernel(**given)
+                # What cells print is in the notebook; this is what is said before it can be, and past it.
+                await super().start_kernel(**given, stdout=log, stderr=log)
                 self.leader = getattr(self.provisioner, "pid", None)
+                self.process = getattr(self.provisioner, "process", None)
 
             async def shutdown_kernel(self, now: bool = False, restart: bool = False) -> None:  # type: ignore[override]
                 if self.interrupted:
@@ -534,9 +541,15 @@ def _first_line(text: str) -> str:
     return lines[0] if lines else "no message"
 
 
-def _why_dead(error: Exception) -> str:
-    if "died" not in str(error).lower():
+def _why_dead(error: Exception, started: Sequence[Any]) -> str:
+    if "died" not in str(error).lower() or not started:
         return f"{type(error).__name__}: {_first_line(str(error))}"
+    lines = started[-1].said.read_text("utf-8", "replace").splitlines()
+    if found := [line for line in lines if re.match(r"\w+Error: ", line)]:
+        return f"the kernel died: {found[-1]}"
+    code = started[-1].process.poll() if started[-1].process else None
+    if code not in (None, -signal.SIGKILL):
+        return f"the kernel died of {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
     limit = engine.memory_limit() / 2**30
     return (
         f"the kernel died, most often for want of memory ({limit:.1f} GiB here); "
@@ -604,6 +617,7 @@ def report(executed: Path, run: Run) -> Path:
         tag("p", tag("a", say("report.run", lang, name=run.name), href="index.html"), cls="sub"),
         note("bad", tag("b", "FAILED"), " ", mask(failure)) if failure else Html(),
         _parameter_table(known, used, mask, lang),
+        _served(run, mask, executed.stem),
     ]
     body = [drawn for cell in cells if (drawn := _cell(cell, mask, executed.parent, failure, lang))]
     target = run.folder / "reports" / f"{executed.stem}.html"
@@ -934,6 +948,7 @@ def index(run: Run, recipe: Recipe | None = None) -> Path:
         tag("h1", say("report.title", lang, name=run.name)),
         *(note("bad", tag("b", "FAILED"), " ", mask(text)) for text in failed),
         _cards(summary(run), lang),
+        _served(run, mask),
         _notebook_table(run, state, lang),
         *(_funnel(name, ledger, lang) for name, ledger in ledgers(run).items()),
         _file_table(say("report.inputs", lang), _united(records, "inputs"), lang),
@@ -1002,11 +1017,24 @@ def _file_table(title: str, found: Sequence[Mapping[str, Any]], lang: str) -> Ht
     return fold(f"{title} ({len(rows)})", table(heads, rows)) if rows else Html()
 
 
+def _served(run: Run, mask: _Mask, notebook: str = "") -> Html:
+    """Say which tokenizer served, and why, by the last word of each notebook, or of one of them.
+
+    That may be older than the notebook's last run: one that finds its shards finished tokenises nothing.
+    """
+    said = {}
+    for event in read_events(run.folder)[0]:
+        by, text = event.get("notebook", ""), str(event.get("text", ""))
+        if event.get("event") == "note" and text.startswith(SERVED) and notebook in ("", by):
+            said[by] = mask(text)
+    return join(tag("p", text, cls="sub") for text in dict.fromkeys(said.values()))
+
+
 def _notes(run: Run, mask: _Mask, lang: str) -> Html:
     """List what the engine had to say while the notebooks ran last, each sentence once."""
     said: dict[str, list[str]] = {}
     for event in read_events(run.folder)[0]:
-        if event.get("event") == "note":
+        if event.get("event") == "note" and not str(event["text"]).startswith(SERVED):
             said.setdefault(event.get("notebook", ""), []).append(mask(event["text"]))
         elif event.get("event") == "notebook" and event["state"] == "began":
             said[event["notebook"]] = []  # what was said before belongs to what this one replaces

@@ -648,18 +648,19 @@ def _start_of_last_line(path: Path) -> int:
 
 def _check_machine(recipe: Recipe, run: Run) -> Iterator[str]:
     """Yield what this machine lacks: a writable folder, disk."""
+    # The run's own folder may not be there yet, and stays away if nothing is run.
+    there = next(folder for folder in (run.folder, *run.folder.parents) if folder.exists())
     try:
-        run.folder.mkdir(parents=True, exist_ok=True)
-        probe = run.folder / ".writable"
+        probe = there / ".writable"
         probe.touch()
         probe.unlink()
     except OSError as error:
-        yield f"run {run.name}: cannot write in {run.folder}: {error.strerror}"
+        yield f"run {run.name}: cannot write in {there}: {error.strerror}"
         return
     need = WRITTEN_PER_BYTE * sum(_bytes_of(step, run) for step in recipe.steps)
-    free = shutil.disk_usage(run.folder).free
+    free = shutil.disk_usage(there).free
     if need > free:
-        yield f"disk: about {need / 2**30:,.1f} GiB will be written, {free / 2**30:,.1f} GiB are free in {run.root}"
+        yield f"disk: about {need / 2**20:,.0f} MiB will be written, {free / 2**20:,.0f} MiB are free in {run.root}"
 
 
 def _bytes_of(step: Step, run: Run) -> int:

@@ -317,7 +317,8 @@ class Run:
         Parameters
         ----------
         text : str
-            Paths and patterns with ``*``, apart by blanks: ``"a.jsonl data/*.jsonl.gz"``. Quote one that holds a blank.
+            Paths, folders and patterns with ``*``, apart by blanks: ``"a.jsonl data/*.jsonl.gz"``. Quote one that holds
+            a blank. What an export or a build turned down is read only where it is named itself.
 
         Raises
         ------
@@ -328,11 +329,14 @@ class Run:
 
     def _matching(self, pattern: str) -> list[Path]:
         whole = self.path(pattern)
+        if whole.is_file():
+            return [whole]
         if whole.is_dir():
             found = [path for path in whole.iterdir() if path.name.endswith(ROWS) and not path.name.startswith(".")]
         else:
-            found = [whole] if whole.is_file() else [Path(name) for name in glob.glob(str(whole), recursive=True)]
-        files = sorted((path for path in found if path.is_file()), key=lambda path: natural(str(path)))
+            found = [Path(name) for name in glob.glob(str(whole), recursive=True)]
+        wanted = (path for path in found if path.is_file() and not _turned_down(path))
+        files = sorted(wanted, key=lambda path: natural(str(path)))
         if not files:
             raise BadInput(f"workspace: no file matches {pattern!r} in {self.root}")
         return files
@@ -436,6 +440,12 @@ class Run:
     def note(self, event: Mapping[str, Any]) -> None:
         """Append one event to ``run.jsonl``, with the time and the notebook."""
         append_event(self.folder, {"notebook": self.notebook, **event} if self.notebook else event)
+
+
+def _turned_down(path: Path) -> bool:
+    """Say whether a file holds what was rejected when its neighbours were written: their ledger stands beside it."""
+    name = path.name.split(".")[0]
+    return name.endswith("rejected") and path.with_name(name.removesuffix("rejected") + "ledger.json").is_file()
 
 
 def find_notebook(name: str, root: Path) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -24,7 +25,12 @@ from prep_lib.workspace import MARKER, find_notebook, read_events
 pytestmark = pytest.mark.kill
 
 NOTEBOOK = "22_tensorize"
-VALUES = {"files": "in_*.jsonl", "tokenizer": "tok", "pack_size": 256, "shard_size": 60, "workers": 2}
+VALUES = {
+    "files": "in_*.jsonl", "tokenizer": "tok", "pack_size": 256, "shard_size": 60, "workers": 2, "plugins": "small.py",
+}  # fmt: skip
+
+#: Makes twelve tasks of twelve files that would be one.
+SMALL = "import prep_lib.files\nprep_lib.files.SPAN = 20_000\n"
 
 #: Kills of each kind of process, and after how many of them the work is let finish and looked at.
 KILLS, THEN_FINISH = 20, 5
@@ -40,12 +46,15 @@ PAPERMILL = [
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace of twelve files of sums, a tokenizer for them, and a recipe of one notebook."""
     folder = tmp_path_factory.mktemp("world")
-    rows = [{"query": f"{a} + {b} = ?", "response": f"It is {a + b}. " * (b % 9)} for a in range(120) for b in range(40)]
+    rows = [
+        {"query": f"{a} + {b} = ?", "response": f"It is {a + b}. " * (b % 9)} for a in range(120) for b in range(40)
+    ]
     for n in range(12):
         text = "".join(json.dumps(row) + "\n" for row in rows[n::12])
         (folder / f"in_{n}.jsonl").write_text(text)
     AutoTokenizer().train((row["query"] + row["response"] for row in rows), vocab_size=300).save(folder / "tok")
     (folder / "r.yaml").write_text(json.dumps({"notebooks": [{NOTEBOOK: {k: str(v) for k, v in VALUES.items()}}]}))
+    (folder / "small.py").write_text(SMALL)
     (folder / MARKER).write_text("{}")
     return folder
 
@@ -111,7 +120,7 @@ def test_a_second_run_in_one_folder_is_told_who_is_there_and_harms_nothing(ws, c
 
 
 def test_an_interrupt_ends_in_130_within_three_seconds_and_keeps_what_was_finished(ws, clean):
-    for moment in killing.moments(3, 5, 0, 0.8):
+    for moment in killing.moments(2, 5, 0, 0.8):
         with working(ws, "begin") as (process, mark):
             time.sleep(moment)
             finished = {event["name"] for event in read_events(ws / "runs/r")[0] if event["event"] == "task"}
@@ -127,6 +136,26 @@ def test_an_interrupt_ends_in_130_within_three_seconds_and_keeps_what_was_finish
         assert not (hidden / "owner.json").exists()
     assert run(ws).returncode == 0
     assert left(ws) == clean
+
+
+def test_a_full_disk_is_one_clear_line_and_the_same_command_continues(world, clean, tmp_path):
+    with killing.small_disk(tmp_path / "disk", "12m") as disk:
+        ws = shutil.copytree(world, disk / "ws")
+        # Room for all that stays, but not for all that is beside it meanwhile.
+        room = sum(map(len, clean.values())) * 3 // 2
+        (disk / "ballast").write_bytes(bytes(shutil.disk_usage(disk).free - room))
+        full = run(ws)
+        assert full.returncode == 1
+        assert re.fullmatch(
+            rf"prep run: {NOTEBOOK} \(\w+\): cell 6: NoSpace: files: no space left for .*\n", full.stderr
+        )
+        assert "free some and run the same command again: what was finished is kept" in full.stderr
+        kept = {name: content for name, content in left(ws).items() if name.endswith(".h5")}
+        assert kept == {name: clean[name] for name in kept}
+        (disk / "ballast").unlink()
+        done = run(ws)
+        assert done.returncode == 0, done.stderr
+        assert left(ws) == clean
 
 
 # ── killed ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -151,8 +180,8 @@ Victim = Callable[[subprocess.Popen, str], psutil.Process | None]
 
 def kill_once(ws: Path, command: list[str], victim: Victim, chance: random.Random) -> bool:
     """Start the command, kill one of its processes at a random moment; return False if it was done before that."""
-    # A third of them while everything still starts.
-    starting, moment = chance.random() < 0.33, chance.uniform(0, 2.5)
+    # Half of them while everything still starts, which is half of the time.
+    starting, moment = chance.random() < 0.5, chance.uniform(0, 2.5)
     before = opened(ws)
     process, mark = killing.start(command, cwd=ws, stdout=subprocess.DEVNULL)
     with process:
@@ -189,7 +218,9 @@ def killed_again_and_again(ws: Path, command: list[str], victim: Victim, seed: i
 
 
 @pytest.fixture(scope="module")
-def fates(world: Path, clean: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Future]]:
+def fates(
+    world: Path, clean: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Future]]:
     """All three at once: each of them waits most of the time."""
     folder = tmp_path_factory.mktemp("killed")
     lots = {"prep": (PREP, the_parent), "kernel": (PREP, the_kernel), "papermill": (PAPERMILL, the_parent)}

@@ -397,9 +397,9 @@ class StrategyFactory:
 
     Examples
     --------
-    >>> StrategyFactory.create("chatlm", None)
+    >>> StrategyFactory.create("chatlm", None)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    prep_lib.errors.UnknownName: chat/strategy: unknown strategy 'chatlm'; did you mean 'chatml'? known: alpaca, chatml
+    prep_lib.errors.UnknownName: chat/strategy: unknown strategy 'chatlm'; did you mean 'chatml'? known: alpaca, chatml...
     """
 
     @staticmethod

@@ -312,17 +312,18 @@ def _records(inputs: Sequence[Input], seed: int, share: float, tally: _Tally) ->
     limit = int(share * 2**64)
     for one in inputs:
         one.check()
-        tally.seen[one.name] += 0
+        seen = 0
         for at, found in read(one.span):
             if share < 1 and draw(seed, "sample", document_id(one.name, at)) >= limit:
                 continue
-            tally.seen[one.name] += 1
+            seen += 1
             record = parsed(found)
             if isinstance(record, BadRecord):
                 tally.lose("read", one, at, record, None if isinstance(found, BadRecord) else found)
             else:
                 # What is no bad record was none before it was parsed.
                 yield one, at, record, found  # type: ignore[misc]
+        tally.seen[one.name] += seen
         one.check()
 
 
@@ -330,7 +331,7 @@ def _batches(records: Iterator[_Record]) -> Iterator[list[_Record]]:
     batch, size = [], 0
     for item in records:
         batch.append(item)
-        size += 100 + _size(item[3])
+        size += 100 + (len(item[3]) if isinstance(item[3], bytes) else _size(item[3]))
         if size > BATCH:
             yield batch
             batch, size = [], 0
@@ -338,10 +339,17 @@ def _batches(records: Iterator[_Record]) -> Iterator[list[_Record]]:
         yield batch
 
 
-def _size(raw: bytes | dict[str, Any]) -> int:
-    if isinstance(raw, bytes):
-        return len(raw)
+def _size(raw: dict[str, Any]) -> int:
     return sum(len(value) if isinstance(value, str) else 500 for value in raw.values())
+
+
+def _runs(batch: Sequence[_Record]) -> Iterator[tuple[int, int]]:
+    """Yield (first, last) of neighbours from one input; inputs come one after the other, so most batches are one."""
+    if batch[0][0] is batch[-1][0]:
+        yield 0, len(batch)
+        return
+    starts = [0, *(at for at in range(1, len(batch)) if batch[at][0] is not batch[at - 1][0]), len(batch)]
+    yield from itertools.pairwise(starts)
 
 
 class _Tally:
@@ -358,6 +366,7 @@ class _Tally:
         self.with_text: dict[tuple[str, str], list[int]] = {}
         self.ends = np.zeros(1 if settings.packed else len(layout.keys), np.int64)
         self.singles = np.ones(len(layout.keys), bool)
+        self.ids = [key in layout.ids for key in layout.keys]
 
     def __enter__(self) -> _Tally:
         self.stack = contextlib.ExitStack()
@@ -395,51 +404,53 @@ class _Tally:
 
     def judge(self, batch: Sequence[_Record], verdicts: Sequence[Row | Drop | BadRecord]) -> None:
         """Keep the rows of a batch, lose the other records."""
-        for one, run in itertools.groupby(zip(batch, verdicts, strict=True), key=_input_of):
-            kept = []
-            for (_, at, _, raw), verdict in run:
-                if isinstance(verdict, Row):
-                    kept.append((at, verdict, raw))
-                else:
-                    self.lose("process", one, at, verdict, raw)
-            self._keep(one, kept)
+        for first, last in _runs(batch):
+            self._judge_run(batch[first][0], batch[first:last], verdicts[first:last])
 
-    def _keep(self, one: Input, kept: list[tuple[int, Row, Any]]) -> None:
-        """Bring rows under the limit and write them; what is done a row is done for all of them at once."""
-        rows = [row for _, row, _ in kept]
+    def _judge_run(self, one: Input, run: Sequence[_Record], verdicts: Sequence[Row | Drop | BadRecord]) -> None:
+        """Judge records of one input; what is done for every row is done for all of them at once."""
+        rows = [verdict for verdict in verdicts if isinstance(verdict, Row)]
+        if len(rows) < len(run):
+            for (_, at, _, raw), verdict in zip(run, verdicts, strict=True):
+                if not isinstance(verdict, Row):
+                    self.lose("process", one, at, verdict, raw)
+            run = [item for item, verdict in zip(run, verdicts, strict=True) if isinstance(verdict, Row)]
         for flow in ("content", "control", "eos"):
             self.tokens[one.name, flow, ""] += sum(map(attrgetter(flow), rows))
         self.literal_specials += sum(map(attrgetter("literal_specials"), rows))
-        lengths = self._lengths(rows)
-        tokens = lengths[:, [key in self.layout.ids for key in self.layout.keys]]
-        limit = self.settings.max_length
-        wrong = (tokens.sum(axis=1) == 0) | (tokens > (limit or np.inf)).any(axis=1)
-        if wrong.any():
-            kept = [item for item, bad in zip(kept, wrong.tolist(), strict=True) if not bad or self._fits(one, item)]
-            rows = [row for _, row, _ in kept]
-            lengths = self._lengths(rows)
-        if kept:
-            self._write(one, [at for at, _, _ in kept], rows, lengths)
+        fits = self._fitting(one, run, rows)
+        if not all(fits):
+            run, rows = list(itertools.compress(run, fits)), list(itertools.compress(rows, fits))
+        if rows:
+            self._write(one, [at for _, at, _, _ in run], rows)
+
+    def _fitting(self, one: Input, run: Sequence[_Record], rows: Sequence[Row]) -> list[bool]:
+        """Bring rows under the limit, in place; False stands for those that go."""
+        tokens = self._lengths(rows)[:, self.ids]
+        wrong = (tokens.sum(axis=1) == 0) | (tokens > (self.settings.max_length or np.inf)).any(axis=1)
+        fits = [True] * len(rows)
+        for at in np.flatnonzero(wrong).tolist():
+            fits[at] = self._fits(one, run[at], rows[at])
+        return fits
+
+    def _fits(self, one: Input, item: _Record, row: Row) -> bool:
+        before = row.tokens
+        fitted, cut = fit(row, self.settings.max_length, self.settings.too_long) if before else (Drop("empty"), 0)
+        self.tokens[one.name, "cut", ""] += cut
+        if isinstance(fitted, Drop):
+            self.tokens[one.name, "dropped", fitted.reason] += before
+            self.lose("process", one, item[1], fitted, item[3])
+            return False
+        row.arrays = fitted.arrays
+        return True
 
     def _lengths(self, rows: Sequence[Row]) -> np.ndarray:
         """Return the length of every array, (rows, keys) int64."""
         columns = ([len(row.arrays[key]) for row in rows] for key in self.layout.keys)
         return np.stack([np.array(column, np.int64) for column in columns], axis=1)
 
-    def _fits(self, one: Input, item: tuple[int, Row, Any]) -> bool:
-        """Cut a row that is too long, in place; False if it goes."""
-        at, row, raw = item
-        before = row.tokens
-        fitted, cut = fit(row, self.settings.max_length, self.settings.too_long) if before else (Drop("empty"), 0)
-        self.tokens[one.name, "cut", ""] += cut
-        if isinstance(fitted, Drop):
-            self.tokens[one.name, "dropped", fitted.reason] += before
-            self.lose("process", one, at, fitted, raw)
-            return False
-        row.arrays = fitted.arrays
-        return True
-
-    def _write(self, one: Input, numbers: list[int], rows: Sequence[Row], lengths: np.ndarray) -> None:
+    def _write(self, one: Input, numbers: list[int], rows: Sequence[Row]) -> None:
+        lengths = self._lengths(rows)
         offsets = self.ends + np.cumsum(lengths[:, : len(self.ends)], axis=0)
         documents = np.empty(len(rows), DOCUMENT)
         documents["source"], documents["line"] = one.source, numbers
@@ -451,7 +462,7 @@ class _Tally:
         with fs.space_for(self.out):
             for part, values in columns.items():
                 self.sinks[part].write(values.data)
-        tokens = int(lengths[:, [key in self.layout.ids for key in self.layout.keys]].sum())
+        tokens = int(lengths[:, self.ids].sum())
         trained = sum(int(np.count_nonzero(columns[f"{mask}.bin"])) for mask in self.layout.masks)
         self.tokens[one.name, "trained", ""] += trained if self.layout.masks else tokens
         self.kept[one.name] += len(rows)
@@ -492,10 +503,6 @@ class _Tally:
 
 
 _LINE = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
-
-
-def _input_of(item: tuple[_Record, Any]) -> Input:
-    return item[0][0]
 
 
 def _valid(text: str) -> str:

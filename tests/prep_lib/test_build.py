@@ -1,6 +1,7 @@
 """A build accounts for every record and token, and its bytes depend on the input alone."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -293,7 +294,7 @@ def test_nonsense_is_refused_before_any_work(tmp_path: Path) -> None:
     for wrong, sentence in (
         ({"pack_size": 4, "packing": "best"}, "unknown algorithm 'best'; did you mean 'best_fit'"),
         ({"too_long": "truncate"}, "too_long must be one of drop, cut_turns, cut"),
-        ({"shard_size": 0}, "shard_size must be at least 1 row"),
+        ({"shard_size": 0}, "shard_size must be a whole number at least 1; got 0"),
         ({"memory_budget": "lots"}, "'lots' is not a size"),
         ({"workers": 0}, "workers must be at least 1"),
         ({"engine": "process"}, "unknown engine 'process'; did you mean 'processes'"),
@@ -304,6 +305,13 @@ def test_nonsense_is_refused_before_any_work(tmp_path: Path) -> None:
         build(tmp_path / "nothing.jsonl", tmp_path / "out")
     with pytest.raises(BadInput, match="given twice"):
         build([source, source], tmp_path / "out")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadInput, match="no data file in .*empty; looked for .jsonl"):
+        build([source, tmp_path / "empty"], tmp_path / "out")
+    with pytest.raises(BadParameter, match="output_dir .*in.jsonl is a file; give a folder"):
+        build(source, source)
+    with pytest.raises(BadParameter, match="processor must be a Processor, got AutoTokenizer"):
+        cache_jsonl(source, tmp_path / "out", AutoTokenizer())
 
 
 def test_preference_pairs_are_never_packed(tmp_path: Path) -> None:
@@ -341,3 +349,353 @@ def test_events_tell_what_happens(tmp_path: Path) -> None:
     with engine.listen(told.append, instead=True):
         build(write(tmp_path / "in.jsonl", ["aB"]), tmp_path / "out", pack_size=4)
     assert [event["stage"] for event in told if event["event"] == "begin"] == ["count", "write"]
+
+
+# What is read
+
+
+def documents(folder: Path) -> dict[str, str]:
+    """Document id -> text, of a build in which nothing is cut."""
+    found = pieces(folder)
+    assert len({name for name, _, _ in found}) == len(found)
+    return {name: text for name, _, text in found}
+
+
+def test_files_of_one_name_and_files_of_strange_names(tmp_path: Path) -> None:
+    names = ["one/in.jsonl", "two/in.jsonl", "with blank.jsonl", "数据.jsonl", "line\nfeed.jsonl"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+    sources = [write(tmp_path / name, ["aB" * (at + 1)]) for at, name in enumerate(names)]
+    ledger = build(sources, tmp_path / "out", pack_size=16)
+    here = tmp_path.name
+    whole = ["one/in.jsonl", "two/in.jsonl", *(f"{here}/{name}" for name in names[2:])]
+    assert documents(tmp_path / "out") == {f"{name}#L1": "aB" * (at + 1) for at, name in enumerate(whole)}
+    assert ledger.sources("read") == sorted(whole)
+    assert not verify(tmp_path / "out")
+
+
+def test_a_name_that_is_no_utf8_is_spelled_out(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.jsonl")
+    try:
+        write(path, ["aB", "dropped"])
+    except OSError:
+        pytest.skip("this file system takes no such name")
+    build(path, tmp_path / "out", pack_size=4)
+    assert documents(tmp_path / "out") == {"caf\\udce9.jsonl#L1": "aB"}
+    assert not verify(tmp_path / "out")
+
+
+def test_a_link_is_called_as_it_is_named(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"text": ["aB"]}), tmp_path / "0a1b2c")
+    (tmp_path / "train.parquet").symlink_to(tmp_path / "0a1b2c")
+    build(tmp_path / "train.parquet", tmp_path / "out", pack_size=4)
+    assert documents(tmp_path / "out") == {"train.parquet[0]": "aB"}
+    (tmp_path / "again.parquet").symlink_to(tmp_path / "0a1b2c")
+    with pytest.raises(BadInput, match="is given twice"):
+        build([tmp_path / "train.parquet", tmp_path / "again.parquet"], tmp_path / "out")
+
+
+def test_a_file_that_may_not_be_read_is_named_before_any_work(tmp_path: Path, monkeypatch) -> None:
+    source = write(tmp_path / "in.jsonl", ["aB"])
+    monkeypatch.setattr("prep_lib.build.os.access", lambda path, mode: False)
+    with pytest.raises(BadInput, match="no permission to read .*in.jsonl"):
+        build(source, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_output_beside_the_input(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", ["aB", "dropped"])
+    write(tmp_path / "sft_rejected.jsonl", ["xY"])
+    before = source.read_bytes()
+    told: list[dict] = []
+    with engine.listen(told.append, instead=True):
+        build(tmp_path, tmp_path, pack_size=4)
+        assert build(tmp_path, tmp_path, pack_size=4).total("read", "in") == 2
+    assert documents(tmp_path) == {"in.jsonl#L1": "aB"}
+    assert source.read_bytes() == before
+    notes = [event["text"] for event in told if event["event"] == "note"]
+    assert notes[0] == "build: left out sft_rejected.jsonl; name a file to use it"
+    assert notes[1:] == [
+        "build: left out rejected.jsonl.zst, sft_rejected.jsonl; name a file to use it",
+        f"build: {tmp_path.name} was already done",
+    ]
+    with pytest.raises(BadInput, match=r"the input rejected.jsonl.zst lies where the output is written"):
+        build(tmp_path / "rejected.jsonl.zst", tmp_path)
+
+
+def test_shards_of_somebody_else_are_not_written_over(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "in.jsonl", ["aB"]), tmp_path / "out"
+    out.mkdir()
+    (out / "chunk_7.h5").write_bytes(b"precious")
+    with pytest.raises(BadInput, match=r"holds chunk_7.h5, which no build left there; use another output folder"):
+        build(source, out)
+    assert [path.name for path in out.iterdir()] == ["chunk_7.h5"]
+
+
+class Meddling(Letters):
+    """Changes a file while it is read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(None)
+        self.path = path
+
+    def arrays(self, record):
+        if record["text"] == "meddleX":
+            with self.path.open("a") as file:
+                file.write('{"text": "aB"}\n')
+        return super().arrays(record)
+
+
+def test_a_file_that_changes_meanwhile_stops_the_run(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", ["aB"] * 1001 + ["meddleX"])
+    with pytest.raises(BadInput, match=r"in.jsonl was changed while it was read; run again when nothing writes to it"):
+        cache_jsonl(source, tmp_path / "out", Meddling(source), engine="inline")
+    assert not (tmp_path / "out" / "manifest.json").exists()
+
+
+def test_small_files_share_a_task(tmp_path: Path) -> None:
+    sources = [write(tmp_path / f"in_{at}.jsonl", [f"a{'B' * (at % 5)}C", "dropped"]) for at in range(60)]
+    told: list[dict] = []
+    with engine.listen(told.append, instead=True):
+        ledger = build(sources, tmp_path / "out", pack_size=8, shard_size=3)
+    assert [event["tasks"] for event in told if event["event"] == "begin"][0] == 1
+    assert documents(tmp_path / "out") == {f"in_{at}.jsonl#L1": f"a{'B' * (at % 5)}C" for at in range(60)}
+    assert all(ledger.total("process", "kept", f"in_{at}.jsonl") == 1 for at in range(60))
+    assert not verify(tmp_path / "out")
+
+
+def test_copies_are_told(tmp_path: Path, capsys) -> None:
+    sources = [write(tmp_path / f"{name}.jsonl", ["aB"]) for name in "ab"]
+    assert build(sources, tmp_path / "out").total("process", "kept") == 2
+    assert "build: 1 of the inputs are copies, b.jsonl of a.jsonl for one: used as given" in capsys.readouterr().out
+
+
+# What becomes of records
+
+
+def rejected(folder: Path) -> dict[str, dict]:
+    with files.open_bytes(folder / "rejected.jsonl.zst") as file:
+        return {line["id"]: line for line in map(json.loads, file)}
+
+
+def test_a_line_that_is_no_record_is_kept_as_it_stood(tmp_path: Path) -> None:
+    lines = [b'{"text": "cut', b'{"text": "\xff"}', '{"x": "你好"}'.encode(), b"[" + b"9," * 5000 + b"0]"]
+    (tmp_path / "in.jsonl").write_bytes(b"\n".join([*lines, b'{"text": "aB"}\n']))
+    build(tmp_path / "in.jsonl", tmp_path / "out", max_failed=1.0)
+    found = rejected(tmp_path / "out")
+    texts = [found[f"in.jsonl#L{at}"]["text"] for at in range(1, 5)]
+    assert texts[:3] == ['{"text": "cut', '{"text": "\\xff"}', '{"x": "你好"}']
+    assert texts[3] == lines[3].decode()[:4000]
+
+
+def test_a_reason_that_quotes_half_a_surrogate_pair(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_bytes(b'{"\\ud800": 1, "\\ud800": 2}\n{"text": "aB"}\n')
+    build(tmp_path / "in.jsonl", tmp_path / "out")
+    assert rejected(tmp_path / "out")["in.jsonl#L1"]["detail"] == "\\ud800"
+
+
+class Weighted(Processor):
+    """Ids and a weight for each; some records come out differently."""
+
+    id_keys = ("sequence",)
+
+    def arrays(self, record):
+        ids = np.arange(record["n"])
+        odd = {
+            "other_keys": {"sequence": ids},
+            "other_type": {"sequence": ids.astype(float), "weight": ids * 0.5},
+            "two_dimensions": {"sequence": ids, "weight": np.ones((len(ids), 2))},
+            "a_number": {"sequence": ids, "weight": np.float64(1)},
+            "other_length": {"sequence": ids, "weight": np.ones(len(ids) + 1)},
+        }
+        return odd.get(record.get("odd"), {"sequence": ids, "weight": ids * 0.5})
+
+
+def test_an_odd_row_of_a_users_processor_takes_no_other_with_it(tmp_path: Path) -> None:
+    odds = [None, "other_keys", "other_type", "two_dimensions", "a_number", "other_length", None]
+    rows = [{"n": 3, "odd": odd} if odd else {"n": 2} for odd in odds]
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ledger = cache_jsonl(
+        tmp_path / "in.jsonl", tmp_path / "out", Weighted(None), pack_size=5, pad_value=9, engine="inline"
+    )
+    assert ledger.reasons("process", "failed") == {"other_arrays": 5}
+    assert rejected(tmp_path / "out")["in.jsonl#L3"]["detail"] == (
+        "'sequence' is float64 of 1 dimensions; other rows have int32 of 1"
+    )
+    (shard,) = shards(tmp_path / "out")
+    row = shard.row(0)
+    assert row["sequence"].tolist() == [0, 1, 0, 1, 9]
+    assert row["weight"].tolist() == [0, 0.5, 0, 0.5, 0]  # the pad value is an id, not a weight
+
+
+def test_arrays_that_no_build_could_use_are_refused_before_any_work(tmp_path: Path) -> None:
+    class Uneven(Processor):
+        def arrays(self, record):
+            return {"sequence": np.arange(3), "mask": np.ones(2, bool)}
+
+    class Named(Processor):
+        def arrays(self, record):
+            return {"segments": np.arange(3)}
+
+    class NoIds(Processor):
+        def arrays(self, record):
+            return {"weight": np.ones(3)}
+
+    source = write(tmp_path / "in.jsonl", ["aB"])
+    for processor, sentence in (
+        (Uneven(None), "arrays that differ in length cannot be packed; use pack_size=0"),
+        (Named(None), "an array cannot be called 'segments'"),
+        (NoIds(None), "NoIds makes no array of ids; name one in id_keys"),
+    ):
+        with pytest.raises(BadParameter, match=sentence):
+            cache_jsonl(source, tmp_path / "out", processor, pack_size=4, engine="inline")
+    cache_jsonl(source, tmp_path / "out", Uneven(None), engine="inline")
+    assert shards(tmp_path / "out")[0].row(0)["mask"].tolist() == [True, True]
+
+
+def test_the_smallest_packs_and_shards(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", ["aB", "C", "dEf"])
+    build(source, tmp_path / "one", pack_size=1, packing="best_fit_split", shard_size=1)
+    assert sorted(spell(shard.row(0)["sequence"]) for shard in shards(tmp_path / "one")) == sorted("aBCdEf")
+    assert sum(len(shard) for shard in shards(tmp_path / "one")) == 6
+    assert documents_joined(tmp_path / "one") == {"in.jsonl#L1": "aB", "in.jsonl#L2": "C", "in.jsonl#L3": "dEf"}
+
+
+def documents_joined(folder: Path) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for name, _, text in sorted(pieces(folder)):
+        out[name] = out.get(name, "") + text
+    return out
+
+
+def test_a_sample_larger_than_the_input_is_the_input(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.jsonl", ["aB"] * 5)
+    assert build(source, tmp_path / "out", sample=100).total("process", "kept") == 5
+
+
+def test_what_concat_leaves_over_is_counted_by_source_and_target(tmp_path: Path) -> None:
+    sources = [write(tmp_path / f"{name}.jsonl", [text]) for name, text in {"a": "aaB", "b": "Bc", "c": "dE"}.items()]
+    ledger = build(sources, tmp_path / "out", pack_size=4, packing="concat", tail="drop")
+    left = {name: ledger.total("tokens", "remainder", f"{name}.jsonl", unit="tokens") for name in "abc"}
+    assert left == {"a": 0, "b": 1, "c": 2}
+    trained = {name: ledger.total("tokens", "trained", f"{name}.jsonl", unit="tokens") for name in "abc"}
+    assert trained == {"a": 1, "b": 1, "c": 0}
+    assert read_manifest(tmp_path / "out")["dropped_remainder_tokens"] == 3
+    assert read_manifest(tmp_path / "out")["packing"]["cut_documents"] == 1
+
+
+# What was done before
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def interrupt_at(stage: str):
+    def callback(event):
+        if event["event"] == "begin" and event["stage"] == stage:
+            raise Interrupted
+
+    return callback
+
+
+def test_a_run_that_ended_before_the_shards_goes_on_from_there(tmp_path: Path) -> None:
+    sources = [write(tmp_path / f"in_{at}.jsonl", [f"a{'B' * at}C"] * 20) for at in range(3)]
+    build(sources, tmp_path / "clean", pack_size=8, shard_size=2)
+    out, told = tmp_path / "out", []
+    with pytest.raises(Interrupted), engine.listen(interrupt_at("write"), instead=True):
+        build(sources, out, pack_size=8, shard_size=2)
+    assert not (out / "manifest.json").exists()
+    with engine.listen(told.append, instead=True):
+        build(sources, out, pack_size=8, shard_size=2)
+    assert [(event["stage"], event["done"]) for event in told if event["event"] == "begin"] == [
+        ("count", 1), ("write", 0),
+    ]  # fmt: skip
+    assert tree(out) == tree(tmp_path / "clean")
+    assert sorted(path.name for path in (out / ".prep").iterdir()) == ["build.json", "inputs.json", "lock"]
+
+
+def test_what_is_not_in_the_rows_does_not_count_them_again(tmp_path: Path) -> None:
+    source, out, told = write(tmp_path / "in.jsonl", ["aB", "ccD"] * 20), tmp_path / "out", []
+    with pytest.raises(Interrupted), engine.listen(interrupt_at("write"), instead=True):
+        build(source, out, pack_size=8, packing="concat")
+    with engine.listen(told.append, instead=True):
+        build(source, out, pack_size=4, packing="concat", tail="drop", pad_value=7, shard_size=3)
+    assert next(event["done"] for event in told if event["event"] == "begin") == 1
+    build(source, tmp_path / "clean", pack_size=4, packing="concat", tail="drop", pad_value=7, shard_size=3)
+    assert tree(out) == tree(tmp_path / "clean")
+
+
+def test_another_file_leaves_the_rows_of_a_big_one(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(files, "SPAN", 64)
+    sources = [write(tmp_path / f"in_{at}.jsonl", ["aB"] * 5) for at in range(4)]
+    with pytest.raises(Interrupted), engine.listen(interrupt_at("write"), instead=True):
+        build(sources[:3], tmp_path / "out", pack_size=4)
+    write(sources[1], ["cD"] * 5)
+    told: list[dict] = []
+    with engine.listen(told.append, instead=True):
+        build(sources, tmp_path / "out", pack_size=4)
+    begun = next(event for event in told if event["event"] == "begin" and event["stage"] == "count")
+    assert (begun["tasks"], begun["done"]) == (8, 4)
+    assert {text for _, _, text in pieces(tmp_path / "out")} == {"aB", "cD"}
+
+
+def test_a_build_without_a_key_is_never_taken_for_the_one_before_it(tmp_path: Path) -> None:
+    class Stateful(Letters):
+        def __init__(self, state) -> None:
+            super().__init__(None)
+            self.state = state
+
+    source, out = write(tmp_path / "in.jsonl", ["aB"] * 4), tmp_path / "out"
+    for state in (1, iter([1]), 1):  # an iterator has no digest
+        cache_jsonl(source, out, Stateful(state), pack_size=4 + 2 * (state == 1), engine="inline")
+    assert read_manifest(out)["seq_len"] == 6
+    assert not verify(out)
+
+
+# The accelerator
+
+
+class Erring:
+    """An accelerator that agrees with the reference but for texts that hold a "z"."""
+
+    def __init__(self, reference) -> None:
+        self.reference = reference
+
+    def encode_batch_flat(self, texts):
+        lists = [self.reference.encode(text, add_special_tokens=False).ids for text in texts]
+        lists = [[0] * len(ids) if "z" in text else ids for text, ids in zip(texts, lists, strict=True)]
+        offsets = np.cumsum([0, *map(len, lists)])
+        return np.array([id for ids in lists for id in ids], np.int32).tobytes(), offsets.astype(np.uint64).tobytes()
+
+
+@pytest.fixture
+def erring(monkeypatch) -> AutoTokenizer:
+    tokenizer = AutoTokenizer().train(["how are you? fine, thanks, zzz"] * 3, vocab_size=301)
+    model = tokenizer._model
+    monkeypatch.setitem(vars(model), "accelerator", (Erring(model.content), "made to err"))
+    monkeypatch.setattr("prep_lib.tokens.tokenizer.PROOF_DOCUMENTS", 0)
+    monkeypatch.setattr("prep_lib.tokens.tokenizer.RECHECK", 1)
+    return tokenizer
+
+
+def test_a_mismatch_of_the_accelerator_does_everything_again(tmp_path: Path, monkeypatch, erring) -> None:
+    monkeypatch.setattr(files, "SPAN", 64)
+    source = tmp_path / "in.jsonl"
+    texts = ["how are you?", "fine", "thanks", "zzz", "fine, zzz"] * 4
+    source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    reference = AutoTokenizer().train(["how are you? fine, thanks, zzz"] * 3, vocab_size=301)
+    reference.use_reference()
+    cache_jsonl(source, tmp_path / "clean", ProcessorFactory.create("pt", reference), pack_size=16, engine="inline")
+    told: list[dict] = []
+    with engine.listen(told.append, instead=True):
+        cache_jsonl(source, tmp_path / "out", ProcessorFactory.create("pt", erring), pack_size=16, engine="inline")
+    begun = [(event["stage"], event["done"]) for event in told if event["event"] == "begin"]
+    # The first task was finished when the second erred; nothing of it is used.
+    assert begun == [("count", 0), ("count", 0), ("write", 0)]
+    assert sum(event["event"] == "task" and event["stage"] == "count" for event in told) > 5
+    (note,) = [event["text"] for event in told if event["event"] == "note"]
+    assert "fastokens gives other ids than tokenizers for a document that begins 'zzz'" in note
+    assert tree(tmp_path / "out") == tree(tmp_path / "clean")
+    assert erring.engine_used == "tokenizers"
+    assert erring.raise_on_mismatch is False

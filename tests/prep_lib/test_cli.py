@@ -86,6 +86,10 @@ def test_a_run_ends_with_the_report_and_the_numbers_and_a_second_one_is_done(ws,
     assert main(["report", "mine"]) == 0
     assert (ws / "runs/mine/reports/index.html").is_file()
 
+    (ws / "runs/mine/executed/10_a.ipynb").write_text("{")
+    assert main(["report", "mine"]) == 1
+    assert capsys.readouterr().err == "prep report: press: 10_a.ipynb was not written to its end; run it again\n"
+
 
 def test_what_is_wrong_is_said_before_anything_runs(ws, capsys):
     assert main(["run", "mine", "-p", "10_a.sampel=3", "-p", "10_a.files=none.jsonl"]) == 2
@@ -104,6 +108,7 @@ def test_what_is_wrong_is_said_before_anything_runs(ws, capsys):
         (["run", "mine", "--workers", "-1"], "prep run: --workers must be at least 1; got -1"),
         (["status", "other"], "prep status: no run other in "),
         (["report"], "prep report: no run yet in "),
+        (["verify", "none"], "prep verify: no folder none"),
     ],
 )
 def test_a_wrong_question_is_two_and_one_line(ws, capsys, arguments, message):
@@ -130,6 +135,20 @@ def test_a_folder_in_use_is_one_line(ws, capsys):
         code = main(["run", "mine"])
     assert code == 1
     assert "is in use by process" in capsys.readouterr().err
+
+
+def test_status_takes_nothing_over_from_a_run_that_was_killed(ws, capsys):
+    run = ws / "runs/mine"
+    (run / ".prep").mkdir(parents=True)
+    for name in ("lock", "owner.json"):
+        (run / ".prep" / name).write_text('{"process": 1, "host": "x"}')
+    workspace.append_event(run, {"event": "notebook", "notebook": "10_a", "state": "began"})
+    assert main(["status", "mine"]) == 0
+    assert "10_a             interrupted" in capsys.readouterr().out
+    assert (run / ".prep/owner.json").is_file()
+    with engine.lock(run):
+        assert main(["status", "mine"]) == 0
+    assert "10_a             running" in capsys.readouterr().out
 
 
 def test_a_trial_says_what_everything_would_take_and_leaves_nothing(ws, capsys):
@@ -197,13 +216,13 @@ def test_git_gets_a_notebook_without_outputs(ws):
 
 
 def test_verify_counts_errors(ws, monkeypatch, capsys):
-    from prep_lib.shards import h5
+    from prep_lib.shards import verify
     from prep_lib.shards.manifest import Finding
 
     (ws / "out").mkdir()
-    monkeypatch.setattr(h5, "verify", lambda _: [])
+    monkeypatch.setattr(verify, "verify", lambda _: [])
     assert main(["verify", "out"]) == 0
-    monkeypatch.setattr(h5, "verify", lambda _: [Finding("chunk_0.h5", "sha256 differs")])
+    monkeypatch.setattr(verify, "verify", lambda _: [Finding("chunk_0.h5", "sha256 differs")])
     assert main(["verify", "out"]) == 1
     assert "error: out/chunk_0.h5: sha256 differs" in capsys.readouterr().out
 

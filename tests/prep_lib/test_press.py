@@ -16,7 +16,7 @@ import nbformat
 import pytest
 
 from prep_lib import press
-from prep_lib.errors import NotebookFailed
+from prep_lib.errors import BadInput, NotebookFailed
 from prep_lib.ledger import Ledger
 from prep_lib.press import run_recipe, safe_html
 from prep_lib.recipes import read
@@ -163,6 +163,50 @@ def test_a_kernel_that_dies_is_said_with_what_to_do(ws):
         pressed(ws, "10_a")
 
 
+def test_a_kernel_that_does_not_come_up_is_said_with_why(ws, monkeypatch):
+    write_notebook(ws, "10_a")
+    monkeypatch.setattr(press, "write_kernel", broken_kernel)
+    with pytest.raises(
+        NotebookFailed, match=r"^10_a: cell 0: the kernel died: ModuleNotFoundError: No module named 'nix'$"
+    ):
+        pressed(ws, "10_a")
+
+
+def broken_kernel(folder):
+    spec = Path(folder, "kernels/python3/kernel.json")
+    spec.parent.mkdir(parents=True)
+    spec.write_text(
+        json.dumps({"argv": [sys.executable, "-c", "import nix"], "display_name": "", "language": "python"})
+    )
+    return Path(folder)
+
+
+def test_a_kernel_that_crashes_is_said_with_its_signal_and_nothing_else_is_printed(ws, capfd):
+    write_notebook(ws, "10_a", "import ctypes, os", "_ = os.write(2, b'noise') + ctypes.string_at(0)")
+    with pytest.raises(NotebookFailed, match=r"^10_a: cell 5: the kernel died of SIGSEGV$"):
+        pressed(ws, "10_a")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_executed_notebook_that_was_torn_is_named(ws):
+    write_notebook(ws, "10_a")
+    run = Run(ws, "r", "10_a")
+    pressed(ws, "10_a")
+    path = run.folder / "executed/10_a.ipynb"
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(BadInput, match=r"^press: 10_a.ipynb was not written to its end; run it again$"):
+        press.report(path, run)
+
+
+def test_what_a_killed_run_left_half_written_is_swept(ws):
+    write_notebook(ws, "10_a")
+    half = ws / "runs/r/executed/.10_a.json.4711-0.tmp"
+    half.parent.mkdir(parents=True)
+    half.touch()
+    pressed(ws, "10_a")
+    assert not half.exists()
+
+
 SLEEPER = """
 import sys
 from pathlib import Path
@@ -265,12 +309,14 @@ def test_the_values_as_used_are_shown_and_marked(ws):
 
 
 def test_the_same_notebook_gives_the_same_bytes(ws):
-    write_notebook(ws, "10_a", "import pandas as pd\npd.DataFrame({'a': [1, 2]})")
-    _, _, run = pressed(ws, "10_a")
-    first = {path.name: path.read_bytes() for path in (run.folder / "reports").iterdir()}
-    (run.folder / "executed/10_a.json").unlink()
+    widget = "import ipywidgets\nipywidgets.IntSlider()"
+    write_notebook(ws, "10_a", "import pandas as pd\npd.DataFrame({'a': [1, 2]})", widget)
+    folder = pressed(ws, "10_a")[2].folder
+    pages = [*(folder / "reports").iterdir(), folder / "executed/10_a.ipynb"]
+    first = [path.read_bytes() for path in pages]
+    (folder / "executed/10_a.json").unlink()
     assert pressed(ws, "10_a")[0] == ["10_a"]
-    assert {path.name: path.read_bytes() for path in (run.folder / "reports").iterdir()} == first
+    assert [path.read_bytes() for path in pages] == first
 
 
 def test_the_index_holds_funnel_files_notes_and_links(ws):
@@ -287,7 +333,8 @@ def test_the_index_holds_funnel_files_notes_and_links(ws):
         """
         import shutil
         from prep_lib import engine
-        engine.emit("note", text="the tokenizer is served by the reference")
+        engine.emit("note", text="count: two files are empty")
+        engine.emit("note", text="tokenizer: fastokens, same ids as tokenizers on 9 documents")
         _ = shutil.copy("ledger.json", run.data)
         """,
     )  # fmt: skip
@@ -296,13 +343,16 @@ def test_the_index_holds_funnel_files_notes_and_links(ws):
     for part in (
         'href="10_a.html"',
         "too_&lt;b&gt;",
-        "served by the reference",
+        "<li>count: two files are empty</li>",
+        '<p class="sub">tokenizer: fastokens, same ids as tokenizers on 9 documents</p>',
         "90.0 %",
         "data/10_a/ledger.json",
         "numpy",
     ):
         assert part in html
     assert press.summary(run) == press.Numbers(10, 7, 90, 100)
+    assert '<p class="sub">tokenizer: fastokens, same ids' in page(run)
+    assert "two files" not in re.sub(r"<details.*?</details>", "", page(run), flags=re.DOTALL)
 
 
 @pytest.mark.parametrize(

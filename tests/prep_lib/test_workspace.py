@@ -149,6 +149,19 @@ def test_files_come_in_natural_order_and_a_pattern_without_files_is_an_error(ws)
         run.files("d_*.jsonl")
 
 
+def test_what_was_rejected_is_read_only_where_it_is_named(ws):
+    (ws / "out").mkdir()
+    for name in ("a_chunk_0.jsonl", "a_rejected.jsonl", "a_ledger.json", "b_rejected.jsonl", "rejected.jsonl.zst"):
+        (ws / "out" / name).touch()
+    run = Run(ws, "r")
+    kept = ["a_chunk_0.jsonl", "b_rejected.jsonl", "rejected.jsonl.zst"]
+    assert [path.name for path in run.files("out")] == kept
+    assert [path.name for path in run.files("out/*.jsonl*")] == kept
+    (ws / "out/ledger.json").touch()
+    assert [path.name for path in run.files("out")] == kept[:2]
+    assert run.files("out/a_rejected.jsonl") == [ws / "out/a_rejected.jsonl"]
+
+
 def test_engine_events_reach_the_journal_once_though_the_cell_runs_twice(ws, capsys):
     open_run("r", "20_export")
     run = open_run("r", "22_tensorize")
@@ -195,9 +208,35 @@ def test_a_kernel_that_is_not_the_workspaces_own_is_named(ws):
     assert workspace.wrong_kernel(ws).startswith("wrong kernel? this workspace was made with /bin/sh")
 
 
+def test_an_event_behind_a_torn_line_is_read(ws):
+    run = open_run("r", "22_tensorize")
+    with open(run.folder / "run.jsonl", "a") as journal:
+        journal.write('{"event": "to')
+    engine.emit("note", text="hello")
+    assert [event["event"] for event in read_events(run.folder)[0]] == ["open", "note"]
+
+
 def test_the_kernel_named_python3_is_this_interpreter(tmp_path):
     folder = workspace.write_kernel(tmp_path)
     assert json.loads((folder / "kernels/python3/kernel.json").read_text())["argv"][0] == sys.executable
+
+
+#: Orphans come to this process, as on a desktop they come to the user's own systemd; it waits until the one is gone.
+ADOPTER = """
+import ctypes, os, subprocess, sys
+ctypes.CDLL(None).prctl(36, 1)
+start = "import json, os, subprocess, sys; os.environ['JPY_PARENT_PID'] = str(os.getpid())"
+start += "; subprocess.Popen(json.loads(sys.argv[1]))"
+subprocess.run([sys.executable, "-c", start, sys.argv[1]], check=True)
+os.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
+def test_a_kernel_ends_with_its_parent_even_if_that_dies_before_it_is_up(tmp_path):
+    argv = json.loads((workspace.write_kernel(tmp_path) / "kernels/python3/kernel.json").read_text())["argv"]
+    argv[-1] = str(tmp_path / "connection.json")
+    subprocess.run([sys.executable, "-c", ADOPTER, json.dumps(argv)], check=True, timeout=20, capture_output=True)
 
 
 def test_a_folder_stands_for_its_rows_and_nothing_for_what_20_export_wrote(ws):

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from prep_lib.shards.count import Counted, Settings
+from prep_lib.shards.count import Counted, Layout, Settings
 from prep_lib.shards.write import SHARD_TOKENS, Rows, _copy, _Pieces, _slices
+from prep_lib.tokens.pack import plan_packs
 
 
 def settings(pack_size: int) -> Settings:
@@ -15,8 +16,11 @@ def settings(pack_size: int) -> Settings:
     )  # fmt: skip
 
 
+LAYOUT = Layout.specified(("sequence", "loss_mask"), ("sequence",))
+
+
 def part(number: int, rows: int, tokens: int = 0) -> Counted:
-    return Counted(Path("nowhere"), number, number, {"rows": rows, "tokens": tokens, "dtypes": {}})
+    return Counted(Path("nowhere"), number, LAYOUT, True, rows, tokens)
 
 
 def test_places_follow_each_other_inside_a_pack() -> None:
@@ -41,13 +45,10 @@ def test_slices_go_over_parts() -> None:
 
 
 def test_default_shard_size_holds_about_the_same_tokens() -> None:
-    packed = Rows([part(0, 10, 10)], ["a"], ("sequence",), settings(2048), None, None, ("sequence",))
-    assert packed.default_shard_size == SHARD_TOKENS // 2048
-    ragged = Rows([part(0, 1000, 3 * SHARD_TOKENS)], ["a"], ("sequence",), settings(0), None, None, ("sequence",))
-    assert ragged.default_shard_size == 334
-    assert Rows([], [], ("sequence",), settings(0), None, None, ("sequence",)).default_shard_size == 1
+    def rows(parts: list[Counted], pack_size: int, packs: int) -> Rows:
+        plan = plan_packs({pack_size: packs}, pack_size, "concat") if pack_size else None
+        return Rows(parts, ["a"], LAYOUT, settings(pack_size), plan)
 
-
-def test_types_of_no_rows_are_those_of_the_specification() -> None:
-    rows = Rows([part(0, 0)], ["a"], ("sequence", "loss_mask"), settings(4), None, None, ("sequence",))
-    assert rows.dtypes == {"sequence": np.dtype(np.int32), "loss_mask": np.dtype(bool)}
+    assert rows([part(0, 10**6, 10**9)], 2048, 10**6).default_shard_size == SHARD_TOKENS // 2048
+    assert rows([part(0, 1000, 3 * SHARD_TOKENS)], 0, 0).default_shard_size == 334
+    assert rows([], 0, 0).default_shard_size == 1
