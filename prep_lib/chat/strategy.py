@@ -399,7 +399,7 @@ class StrategyFactory:
     --------
     >>> StrategyFactory.create("chatlm", None)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    prep_lib.errors.UnknownName: chat/strategy: unknown strategy 'chatlm'; did you mean 'chatml'? known: alpaca, chatml...
+    prep_lib.errors.UnknownName: chat/strategy: unknown strategy 'chatlm'; did you mean 'chatml'? known: ...
     """
 
     @staticmethod

@@ -306,9 +306,9 @@ def test_nonsense_is_refused_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="given twice"):
         build([source, source], tmp_path / "out")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BadInput, match="no data file in .*empty; looked for .jsonl"):
+    with pytest.raises(BadInput, match=r"no data file in .*empty; looked for .jsonl"):
         build([source, tmp_path / "empty"], tmp_path / "out")
-    with pytest.raises(BadParameter, match="output_dir .*in.jsonl is a file; give a folder"):
+    with pytest.raises(BadParameter, match=r"output_dir .*in.jsonl is a file; give a folder"):
         build(source, source)
     with pytest.raises(BadParameter, match="processor must be a Processor, got AutoTokenizer"):
         cache_jsonl(source, tmp_path / "out", AutoTokenizer())
@@ -398,7 +398,7 @@ def test_a_link_is_called_as_it_is_named(tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read_is_named_before_any_work(tmp_path: Path, monkeypatch) -> None:
     source = write(tmp_path / "in.jsonl", ["aB"])
     monkeypatch.setattr("prep_lib.build.os.access", lambda path, mode: False)
-    with pytest.raises(BadInput, match="no permission to read .*in.jsonl"):
+    with pytest.raises(BadInput, match=r"no permission to read .*in.jsonl"):
         build(source, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -446,8 +446,9 @@ class Meddling(Letters):
         return super().arrays(record)
 
 
-def test_a_file_that_changes_meanwhile_stops_the_run(tmp_path: Path) -> None:
-    source = write(tmp_path / "in.jsonl", ["aB"] * 1001 + ["meddleX"])
+def test_a_file_that_changes_meanwhile_stops_the_run(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("prep_lib.shards.count.BATCH", 1)
+    source = write(tmp_path / "in.jsonl", ["aB", "meddleX", "cD"])
     with pytest.raises(BadInput, match=r"in.jsonl was changed while it was read; run again when nothing writes to it"):
         cache_jsonl(source, tmp_path / "out", Meddling(source), engine="inline")
     assert not (tmp_path / "out" / "manifest.json").exists()
@@ -458,7 +459,7 @@ def test_small_files_share_a_task(tmp_path: Path) -> None:
     told: list[dict] = []
     with engine.listen(told.append, instead=True):
         ledger = build(sources, tmp_path / "out", pack_size=8, shard_size=3)
-    assert [event["tasks"] for event in told if event["event"] == "begin"][0] == 1
+    assert next(event["tasks"] for event in told if event["event"] == "begin") == 1
     assert documents(tmp_path / "out") == {f"in_{at}.jsonl#L1": f"a{'B' * (at % 5)}C" for at in range(60)}
     assert all(ledger.total("process", "kept", f"in_{at}.jsonl") == 1 for at in range(60))
     assert not verify(tmp_path / "out")
@@ -636,7 +637,7 @@ def test_another_file_leaves_the_rows_of_a_big_one(tmp_path: Path, monkeypatch) 
     with engine.listen(told.append, instead=True):
         build(sources, tmp_path / "out", pack_size=4)
     begun = next(event for event in told if event["event"] == "begin" and event["stage"] == "count")
-    assert (begun["tasks"], begun["done"]) == (8, 4)
+    assert (begun["tasks"], begun["done"]) == (4, 2)
     assert {text for _, _, text in pieces(tmp_path / "out")} == {"aB", "cD"}
 
 
@@ -682,7 +683,7 @@ def erring(monkeypatch) -> AutoTokenizer:
 def test_a_mismatch_of_the_accelerator_does_everything_again(tmp_path: Path, monkeypatch, erring) -> None:
     monkeypatch.setattr(files, "SPAN", 64)
     source = tmp_path / "in.jsonl"
-    texts = ["how are you?", "fine", "thanks", "zzz", "fine, zzz"] * 4
+    texts = ["how are you?", "fine", "thanks"] * 4 + ["zzz", "fine, zzz", "fine"]
     source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     reference = AutoTokenizer().train(["how are you? fine, thanks, zzz"] * 3, vocab_size=301)
     reference.use_reference()
@@ -691,9 +692,10 @@ def test_a_mismatch_of_the_accelerator_does_everything_again(tmp_path: Path, mon
     with engine.listen(told.append, instead=True):
         cache_jsonl(source, tmp_path / "out", ProcessorFactory.create("pt", erring), pack_size=16, engine="inline")
     begun = [(event["stage"], event["done"]) for event in told if event["event"] == "begin"]
-    # The first task was finished when the second erred; nothing of it is used.
+    # Some tasks were finished when one erred; nothing of them is used.
     assert begun == [("count", 0), ("count", 0), ("write", 0)]
-    assert sum(event["event"] == "task" and event["stage"] == "count" for event in told) > 5
+    done = [event["name"] for event in told if event["event"] == "task" and event["stage"] == "count"]
+    assert done.count("count-00000") == 2
     (note,) = [event["text"] for event in told if event["event"] == "note"]
     assert "fastokens gives other ids than tokenizers for a document that begins 'zzz'" in note
     assert tree(tmp_path / "out") == tree(tmp_path / "clean")
