@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,6 @@ from prep_lib.errors import AcceleratorMismatch, BadInput, BadParameter, BadReco
 from prep_lib.files import Span, Survey
 from prep_lib.keys import Key, changed, function_digest, make_key
 from prep_lib.ledger import TOKEN_FLOWS, Ledger, LossLimit
-from prep_lib.seeds import stream
 from prep_lib.shards.count import (
     ROWS,
     Counted,
@@ -280,9 +279,12 @@ def _settings(
     processor: Processor, layout: Layout, *, packing: str | None, pad_value: int | None, **given: Any
 ) -> Settings:
     """Fill in what was left open, and refuse nonsense before any work starts."""
-    _check_numbers(given)
+    pack_size = max(0, _whole("pack_size", given.pop("pack_size"), -(2**31), 2**31 - 1))
+    sample, seed = _whole("sample", given.pop("sample"), 0), _whole("seed", given.pop("seed"), 0, 2**128 - 1)
+    max_length, shard_size = (
+        None if (value := given.pop(name)) is None else _whole(name, value, 1) for name in ("max_length", "shard_size")
+    )
     packing = packing or ("best_fit" if layout.masks else "concat")
-    pack_size, max_length = max(0, given.pop("pack_size")), given.pop("max_length")
     if pack_size and len(layout.ids) != 1:
         name = processor.type or type(processor).__name__
         raise BadParameter(f"build: {name} rows hold several sequences and are never packed; use pack_size=0")
@@ -292,24 +294,19 @@ def _settings(
         max_length = min(pack_size, max_length or pack_size)
     if pad_value is None:
         pad_value = processor.tokenizer.pad_id if processor.tokenizer is not None else 0
-    _check_whole("pad_value", pad_value, -(2**31), 2**31 - 1)
-    return Settings(pack_size=pack_size, packing=packing, pad_value=pad_value, max_length=max_length, **given)
+    return Settings(
+        pack_size=pack_size, packing=packing, pad_value=_whole("pad_value", pad_value, -(2**31), 2**31 - 1),
+        max_length=max_length, shard_size=shard_size, seed=seed, sample=sample, **given,
+    )  # fmt: skip
 
 
-def _check_numbers(given: dict[str, Any]) -> None:
-    _check_whole("pack_size", given["pack_size"], -(2**31), 2**31 - 1)
-    _check_whole("sample", given["sample"], 0)
-    for name, low in (("shard_size", 1), ("max_length", 1)):
-        if given[name] is not None:
-            _check_whole(name, given[name], low)
-    stream(given["seed"], "pack_order")
-
-
-def _check_whole(name: str, value: Any, low: int, high: int | None = None) -> None:
-    whole = hasattr(value, "__index__") and not isinstance(value, bool)
-    if not whole or operator.index(value) < low or (high is not None and operator.index(value) > high):
+def _whole(name: str, value: Any, low: int, high: int | None = None) -> int:
+    """Return a whole number as Python's own: one of NumPy's is no JSON."""
+    whole = operator.index(value) if hasattr(value, "__index__") and not isinstance(value, bool) else None
+    if whole is None or whole < low or (high is not None and whole > high):
         allowed = f"at least {low}" if high is None else f"from {low} to {high}"
         raise BadParameter(f"build: {name} must be a whole number {allowed}; got {value!r}")
+    return whole
 
 
 # Survey: every input is digested and cut, once
@@ -409,6 +406,25 @@ def bundles(weights: Sequence[int]) -> Iterator[tuple[int, int]]:
         yield first, len(weights)
 
 
+def joined(inputs: Sequence[Input]) -> list[Input]:
+    """Join row groups of Parquet that follow each other: opening a file reads what is known of all of them.
+
+    Examples
+    --------
+    >>> groups = [Input(Span("a.parquet", at, at + 1, 10 * at), 0, "a.parquet", []) for at in range(3)]
+    >>> [(one.span.start, one.span.stop, one.span.first) for one in joined(groups)]
+    [(0, 3, 0)]
+    """
+    out: list[Input] = []
+    for one in inputs:
+        before = out[-1] if out else None
+        if before and before.source == one.source and one.span.path.endswith(".parquet"):
+            out[-1] = replace(before, span=replace(before.span, stop=one.span.stop))
+        else:
+            out.append(one)
+    return out
+
+
 def _remembered(memory: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError):
         return dict(json.loads(memory.read_bytes()))
@@ -417,7 +433,7 @@ def _remembered(memory: Path) -> dict[str, Any]:
 
 def _remember(memory: Path, known: dict[str, Any]) -> None:
     with fs.write_whole(memory, "w") as file:
-        json.dump(known, file)
+        file.write(json.dumps(known))
 
 
 def _is_known(entry: dict[str, Any] | None, now: list[int], count: bool) -> bool:
@@ -543,7 +559,7 @@ class _Build:
             for span in source.survey.spans
         ]
         weights = [self.sources[one.source].weight(one.span) for one in inputs]
-        tasks = [self._count_task(number, inputs[a:b]) for number, (a, b) in enumerate(bundles(weights))]
+        tasks = [self._count_task(number, joined(inputs[a:b])) for number, (a, b) in enumerate(bundles(weights))]
         results = run_tasks(
             "count",
             tasks,

@@ -32,7 +32,7 @@ import zstandard
 from prep_lib import files as fs
 from prep_lib.chat.process import Processor, Row, fit
 from prep_lib.engine import HIDDEN
-from prep_lib.errors import BadInput, BadRecord
+from prep_lib.errors import BadInput, BadParameter, BadRecord
 from prep_lib.files import Span
 from prep_lib.ledger import Ledger
 from prep_lib.record import Drop
@@ -267,6 +267,7 @@ def count(
         for batch in _batches(_records(inputs, settings.seed, share, tally)):
             verdicts = processor.rows([record for _, _, record, _ in batch])
             if foreign:
+                _check_verdicts(processor, len(verdicts), len(batch))
                 verdicts = [_alike(verdict, layout, settings.packed) for verdict in verdicts]
             tally.judge(batch, verdicts)
             # The next batch is read while these names still stand.
@@ -278,6 +279,13 @@ def count(
 def is_foreign(part: object) -> bool:
     """Say whether an object is of a user's class, of which nothing is known."""
     return not type(part).__module__.startswith("prep_lib.")
+
+
+def _check_verdicts(processor: Processor, verdicts: int, records: int) -> None:
+    if verdicts != records:
+        raise BadParameter(
+            f"build: {type(processor).__name__} gave {verdicts} verdicts for {records} records; rows() gives one each"
+        )
 
 
 def _alike(verdict: Row | Drop | BadRecord, layout: Layout, packed: bool) -> Row | Drop | BadRecord:

@@ -465,6 +465,16 @@ def test_small_files_share_a_task(tmp_path: Path) -> None:
     assert not verify(tmp_path / "out")
 
 
+def test_row_groups_that_are_small_share_a_task(tmp_path: Path) -> None:
+    texts = [f"a{'B' * (n % 3)}C" for n in range(20)]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", row_group_size=3)
+    told: list[dict] = []
+    with engine.listen(told.append, instead=True):
+        build(tmp_path / "a.parquet", tmp_path / "out", pack_size=np.int64(8), seed=np.int32(1))
+    assert next(event["tasks"] for event in told if event["event"] == "begin") == 1
+    assert documents(tmp_path / "out") == {f"a.parquet[{n}]": text for n, text in enumerate(texts)}
+
+
 def test_copies_are_told(tmp_path: Path, capsys) -> None:
     sources = [write(tmp_path / f"{name}.jsonl", ["aB"]) for name in "ab"]
     assert build(sources, tmp_path / "out").total("process", "kept") == 2

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import killing
@@ -19,7 +20,7 @@ from prep_lib.errors import NoSpace, RunLocked, TaskFailed
 
 pytestmark = pytest.mark.kill
 
-#: Twelve tasks of a tenth of a second, written in small pieces so that a kill finds them half done. `TRAP` runs in
+#: Twelve tasks of a twentieth of a second, written in small pieces so that a kill finds them half done. `trap` runs in
 #: one of them, once.
 JOB = """
 import os, sys, time
@@ -35,7 +36,7 @@ def work(n, size, trap, out):
             one.write(bytes([n, step]) * (size // 20))
             two.write(f"{n} {step}\\n")
             one.flush()
-            time.sleep(0.008)
+            time.sleep(0.005)
     return {"n": n, "bytes": size // 20 * 20}
 
 def tasks(size=2000, trap=()):
@@ -75,6 +76,13 @@ def crew():
 
 
 @pytest.fixture(scope="module")
+def many():
+    """Enough workers that the tasks, which sleep most of the time, are quickly done again."""
+    with Crew("processes", 6) as crew:
+        yield crew
+
+
+@pytest.fixture(scope="module")
 def clean(space, tmp_path_factory):
     """The folder of one run that nobody disturbed, by another engine at that."""
     folder = tmp_path_factory.mktemp("clean")
@@ -109,28 +117,43 @@ def a_worker_killed_after(seconds, seed):
     thread.join()
 
 
-@pytest.mark.parametrize(("seed", "moment"), list(enumerate(killing.moments(20, 1, 0, 0.6))))
+@pytest.mark.parametrize(("seed", "moment"), list(enumerate(killing.moments(20, 1, 0, 0.45))))
 def test_a_killed_worker_costs_nothing_but_time(space, crew, clean, tmp_path, seed, moment):
     with a_worker_killed_after(moment, seed):
         space["job"](tmp_path, crew)
     assert killing.tree(tmp_path) == clean
 
 
-@pytest.mark.parametrize("moment", killing.moments(20, 2, 0, 1.0))
-def test_a_killed_parent_leaves_no_orphan_and_a_rerun_equals_a_clean_run(space, crew, clean, tmp_path, moment):
-    driver, mark = killing.spawn(DRIVER, tmp_path)
+def kill_the_parent(folder, moment):
+    """Kill a driver at a moment of its job; return who is left of its family."""
+    driver, mark = killing.spawn(DRIVER, folder)
     with driver:
         assert driver.stdout.readline() == "begin\n"
         time.sleep(moment)
         driver.kill()
-    assert killing.wait_gone(mark, 5) == []
-    space["job"](tmp_path, crew)
-    assert killing.tree(tmp_path) == clean
-    assert sorted(os.listdir(tmp_path / ".prep")) == ["lock", "tasks"]
+    return killing.wait_gone(mark, 5)
 
 
-@pytest.mark.parametrize("moment", killing.moments(6, 4, 0, 1.0))
-def test_an_interrupt_at_any_moment_ends_within_two_seconds_and_a_rerun_continues(space, crew, clean, tmp_path, moment):
+@pytest.fixture(scope="module")
+def fallen(tmp_path_factory):
+    """Twenty folders whose jobs were killed; four at a time, because a driver mostly waits."""
+    folders = [tmp_path_factory.mktemp("fallen") for _ in range(20)]
+    with ThreadPoolExecutor(4) as pool:
+        left = list(pool.map(kill_the_parent, folders, killing.moments(20, 2, 0, 0.8)))
+    return list(zip(folders, left, strict=True))
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_killed_parent_leaves_no_orphan_and_a_rerun_equals_a_clean_run(space, many, clean, fallen, number):
+    folder, orphans = fallen[number]
+    assert orphans == []
+    space["job"](folder, many)
+    assert killing.tree(folder) == clean
+    assert sorted(os.listdir(folder / ".prep")) == ["lock", "tasks"]
+
+
+@pytest.mark.parametrize("moment", killing.moments(6, 4, 0, 0.8))
+def test_an_interrupt_at_any_moment_ends_within_two_seconds_and_a_rerun_continues(space, many, clean, tmp_path, moment):
     driver, mark = killing.spawn(DRIVER, tmp_path)
     with driver:
         assert driver.stdout.readline() == "begin\n"
@@ -140,7 +163,7 @@ def test_an_interrupt_at_any_moment_ends_within_two_seconds_and_a_rerun_continue
         driver.communicate(timeout=30)
         assert time.monotonic() - began < 2
     assert killing.wait_gone(mark, 1) == []
-    space["job"](tmp_path, crew)
+    space["job"](tmp_path, many)
     assert killing.tree(tmp_path) == clean
 
 
@@ -159,7 +182,7 @@ def small_group():
         group.rmdir()
 
 
-@pytest.mark.parametrize("moment", killing.moments(20, 3, 0, 0.1))
+@pytest.mark.parametrize("moment", killing.moments(20, 3, 0, 0.05))
 def test_a_worker_killed_for_memory_costs_nothing_but_time(space, crew, clean, tmp_path, small_group, moment, notes):
     greed = f"time.sleep({moment}); open('{small_group}/cgroup.procs', 'w').write(str(os.getpid())); b'x' * 10**9"
     folder = tmp_path / "a"

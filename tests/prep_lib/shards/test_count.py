@@ -4,11 +4,29 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 
 from prep_lib.chat.process import Processor
+from prep_lib.errors import BadParameter
 from prep_lib.files import Span, open_bytes
+from prep_lib.ledger import Ledger
 from prep_lib.shards import count as module
-from prep_lib.shards.count import PIECE, Counted, Input, Layout, Settings, among_smallest, count, document_id, stamp
+from prep_lib.shards.count import (
+    PIECE,
+    Counted,
+    Input,
+    Layout,
+    Settings,
+    among_smallest,
+    count,
+    document_id,
+    order_pieces,
+    stamp,
+)
+from prep_lib.tokens.pack import pieces
 
 
 class Numbers(Processor):
@@ -110,3 +128,50 @@ def test_the_smallest_lots_keep_their_texts(monkeypatch) -> None:
 def test_ids_name_lines_and_rows() -> None:
     assert document_id("a.jsonl.gz", 7) == "a.jsonl.gz#L7"
     assert document_id("b.parquet", 0) == "b.parquet[0]"
+
+
+@given(lengths=st.lists(st.integers(1, 9), max_size=40), pack_size=st.integers(1, 5), block=st.integers(1, 50))
+@hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_blocks_order_pieces_as_one_sort_would(tmp_path: Path, monkeypatch, lengths, pack_size, block) -> None:
+    monkeypatch.setattr(module, "BLOCK", block)
+    begins, given_ = np.cumsum([0, *lengths]), settings(pack_size=pack_size)
+    counts = order_pieces(begins, given_, tmp_path / "pieces.bin")
+    stored = np.fromfile(tmp_path / "pieces.bin", PIECE)
+    row, start, length = pieces(np.array(lengths), pack_size, "best_fit_split")
+    order = np.argsort(length, kind="stable")
+    assert stored["row"].tolist() == row[order].tolist()
+    assert stored["start"].tolist() == start[order].tolist()
+    assert stored["begin"].tolist() == (begins[row] + start)[order].tolist()
+    assert counts.tolist() == np.bincount(length).tolist()
+
+
+def test_a_key_holds_what_changes_the_rows() -> None:
+    assert settings(pack_size=4).counted != settings(pack_size=8).counted  # it cuts the pieces
+    for given_ in ({"pack_size": 8}, {"tail": "drop"}, {"pad_value": 7}, {"shard_size": 3}):
+        assert settings(packing="concat").counted == settings(packing="concat", **given_).counted
+    for given_ in ({"max_length": 8}, {"too_long": "cut"}, {"seed": 2}, {"packing": "best_fit"}, {"pack_size": 0}):
+        assert settings().counted != settings(**given_).counted
+
+
+def test_records_of_several_files_share_a_batch(tmp_path: Path) -> None:
+    inputs = []
+    for at, numbers in enumerate([[1, 2], [], [3]]):
+        (tmp_path / str(at)).mkdir()
+        one = source(tmp_path / str(at), numbers)
+        inputs.append(Input(one.span, at, f"{at}.jsonl", one.stamp))
+    result = work(inputs, tmp_path)
+    stored = np.fromfile(tmp_path / "00000.documents.bin", module.DOCUMENT)
+    assert stored["source"].tolist() == [0, 0, 2]
+    assert stored["line"].tolist() == [1, 2, 1]
+    ledger = Ledger.from_json(json.dumps(result["ledger"]))
+    assert [ledger.total("read", "in", f"{at}.jsonl") for at in range(3)] == [2, 0, 1]
+    assert ledger.sources("read") == ["0.jsonl", "1.jsonl", "2.jsonl"]
+
+
+def test_a_processor_that_gives_too_few_verdicts_is_refused(tmp_path: Path) -> None:
+    class Lazy(Numbers):
+        def rows(self, records):
+            return []
+
+    with pytest.raises(BadParameter, match="Lazy gave 0 verdicts for 2 records"):
+        work([source(tmp_path, [1, 2])], tmp_path, Lazy(None))

@@ -1,11 +1,14 @@
 """Pieces land where they belong; the whole way from plan to shard is tested in test_build."""
 
+import os
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from prep_lib.shards.count import Counted, Layout, Settings
-from prep_lib.shards.write import SHARD_TOKENS, Rows, _copy, _Pieces, _slices
+from prep_lib.shards.count import DOCUMENT, Counted, Layout, Settings
+from prep_lib.shards.h5 import Shard
+from prep_lib.shards.write import SHARD_PIECES, SHARD_TOKENS, Rows, _copy, _Pieces, _slices, write
 from prep_lib.tokens.pack import plan_packs
 
 
@@ -52,3 +55,39 @@ def test_default_shard_size_holds_about_the_same_tokens() -> None:
     assert rows([part(0, 10**6, 10**9)], 2048, 10**6).default_shard_size == SHARD_TOKENS // 2048
     assert rows([part(0, 1000, 3 * SHARD_TOKENS)], 0, 0).default_shard_size == 334
     assert rows([], 0, 0).default_shard_size == 1
+
+
+def test_rows_of_few_tokens_make_smaller_shards() -> None:
+    """What finds a piece takes the same memory however short the piece is."""
+    plan = plan_packs({1: 4 * SHARD_PIECES}, 16, "concat")
+    rows = Rows([part(0, 4 * SHARD_PIECES, 4 * SHARD_PIECES)], ["a"], LAYOUT, settings(16), plan)
+    assert rows.default_shard_size == SHARD_PIECES // 16
+
+
+def test_more_tokens_than_32_bits_count(tmp_path: Path) -> None:
+    """Three rows of 2**30 tokens and one of 4 make packs of 2**20; the last pack is the last row."""
+    ids = Layout(("sequence",), ("sequence",), ("<i4",))
+    lengths, size = [2**30, 2**30, 2**30, 4], 2**20
+    left = Counted(tmp_path, 0, ids, True, 4, sum(lengths))
+    left.path("").parent.mkdir(parents=True)
+    np.cumsum([0, *lengths]).tofile(left.path("offsets.bin"))
+    documents = np.zeros(4, DOCUMENT)
+    documents["line"] = [1, 2, 3, 2**40]
+    documents.tofile(left.path("documents.bin"))
+    with left.path("sequence.bin").open("wb") as file:
+        try:
+            file.truncate(4 * sum(lengths))  # a file of holes
+        except OSError:
+            pytest.skip("this file system has no sparse files")
+        file.seek(-16, os.SEEK_END)
+        file.write(np.array([7, 8, 9, 10], np.int32).tobytes())
+    plan = plan_packs({1: sum(lengths)}, size, "concat")
+    rows = Rows([left], ["in.jsonl"], ids, settings(size), plan)
+    assert (plan.packs, len(rows)) == (3 * 2**10 + 1, 3 * 2**10 + 1)
+    told = write(rows, 0, plan.packs - 2, plan.packs, 2**20, tmp_path)
+    assert told["tokens"] == {"in.jsonl": size + 4}
+    assert told["cut"] == 0
+    shard = Shard(tmp_path / "chunk_0.h5")
+    assert shard.row(1)["sequence"][:5].tolist() == [7, 8, 9, 10, 0]
+    assert [shard.document(at) for at in (0, 1)] == ["in.jsonl#L3", f"in.jsonl#L{2**40}"]
+    assert shard.segments(0)["start"].tolist() == [2**30 - size]
