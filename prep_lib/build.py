@@ -67,6 +67,10 @@ BESIDE = (NAME, "ledger.json", "rejected.jsonl.zst")
 #: Bytes of text in a byte of a compressed file, about.
 UNPACKED = 4
 
+#: Small inputs share a task up to this part of a span (16 MiB): thousands of them are not thousands of tasks, and a
+#: build of a hundred MB in several files still keeps several workers busy.
+BUNDLES = 8
+
 #: What opening a file costs, as if it were bytes of it.
 OPENING = 2**14
 
@@ -385,7 +389,7 @@ def _watched(stage: str, crew: Crew, tasks: Sequence[Task], folder: Path) -> Ite
 
 
 def bundles(weights: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield (first, last) of neighbours that weigh a span together; one that weighs more stands alone.
+    """Yield (first, last) of neighbours that are small enough to share a task; one that weighs more stands alone.
 
     Parameters
     ----------
@@ -393,12 +397,12 @@ def bundles(weights: Sequence[int]) -> Iterator[tuple[int, int]]:
 
     Examples
     --------
-    >>> list(bundles([2**20] * 200)), list(bundles([2**30, 5, 5]))
-    ([(0, 128), (128, 200)], [(0, 1), (1, 3)])
+    >>> list(bundles([2**20] * 40)), list(bundles([2**30, 5, 5]))
+    ([(0, 16), (16, 32), (32, 40)], [(0, 1), (1, 3)])
     """
     first = size = 0
     for at, weight in enumerate(weights):
-        if size and size + weight > fs.SPAN:
+        if size and size + weight > fs.SPAN // BUNDLES:
             yield first, at
             first, size = at, 0
         size += weight

@@ -114,10 +114,12 @@ class Ledger:
 
     def check(self) -> None:
         """Raise `Unbalanced` unless every equation of the module's drawing holds, per stage and source."""
-        for stage in self.stages:
-            for source in self.sources(stage):
-                self._check_documents(stage, source)
-                self._check_tokens(stage, source)
+        for stage, source, n in _sums(self.documents, FLOWS):
+            if n["in"] + n["repeated"] + n["expanded"] != n["kept"] + n["dropped"] + n["failed"]:
+                raise Unbalanced(f"ledger: {stage}, source {source!r}: documents do not balance: {n}")
+        for stage, source, n in _sums(self.tokens, TOKEN_FLOWS):
+            if n["content"] + n["control"] + n["eos"] != n["written"] + n["cut"] + n["dropped"] + n["remainder"]:
+                raise Unbalanced(f"ledger: {stage}, source {source!r}: tokens do not balance: {n}")
         passing = {at[0] for at in self._counted() if at in self.documents}
         with_documents = [stage for stage in self.stages if stage in passing]
         for before, after in itertools.pairwise(with_documents):
@@ -125,16 +127,6 @@ class Ledger:
                 out, into = self.total(before, "kept", unit=unit), self.total(after, "in", unit=unit)
                 if out != into:
                     raise Unbalanced(f"ledger: {before} kept {out:,} {unit}, but {after} has {into:,} in")
-
-    def _check_documents(self, stage: str, source: str) -> None:
-        n = {flow: self.total(stage, flow, source) for flow in FLOWS}
-        if n["in"] + n["repeated"] + n["expanded"] != n["kept"] + n["dropped"] + n["failed"]:
-            raise Unbalanced(f"ledger: {stage}, source {source!r}: documents do not balance: {n}")
-
-    def _check_tokens(self, stage: str, source: str) -> None:
-        n = {flow: self.total(stage, flow, source, unit="tokens") for flow in TOKEN_FLOWS}
-        if n["content"] + n["control"] + n["eos"] != n["written"] + n["cut"] + n["dropped"] + n["remainder"]:
-            raise Unbalanced(f"ledger: {stage}, source {source!r}: tokens do not balance: {n}")
 
     def rows(self) -> Iterator[dict[str, str | int]]:
         """Yield one flat row per stage, flow, source and reason, sorted: for a table, a data frame, a report."""
@@ -163,6 +155,17 @@ class Ledger:
                 if row[unit] or (unit == "documents" and row["flow"] == "in"):
                     getattr(ledger, unit)[at] = row[unit]
         return ledger
+
+
+def _sums(
+    counts: Counter[tuple[str, str, str, str]], flows: Sequence[str]
+) -> Iterator[tuple[str, str, dict[str, int]]]:
+    """Yield (stage, source, count by flow), in one pass: a run may have thousands of sources."""
+    sums: dict[tuple[str, str], dict[str, int]] = {}
+    for (stage, flow, source, _), n in counts.items():
+        sums.setdefault((stage, source), dict.fromkeys(flows, 0))[flow] += n
+    for (stage, source), by_flow in sorted(sums.items()):
+        yield stage, source, by_flow
 
 
 class LossLimit:

@@ -179,8 +179,8 @@ Victim = Callable[[subprocess.Popen, str], psutil.Process | None]
 
 def kill_once(ws: Path, command: list[str], victim: Victim, chance: random.Random) -> bool:
     """Start the command, kill one of its processes at a random moment; return False if it was done before that."""
-    # Half of them while everything still starts, which is half of the time.
-    starting, moment = chance.random() < 0.5, chance.uniform(0, 2.5)
+    # Most of them while everything still starts, for that is most of the time.
+    starting, moment = chance.random() < 0.6, chance.uniform(0, 2.5)
     before = opened(ws)
     process, mark = killing.start(command, cwd=ws, stdout=subprocess.DEVNULL)
     with process:

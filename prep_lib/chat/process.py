@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from prep_lib.chat.strategy import ChatML, Piece, PromptStrategy, StrategyFactory, Turn
-from prep_lib.errors import BadParameter, BadRecord
+from prep_lib.errors import AcceleratorMismatch, BadParameter, BadRecord
 from prep_lib.record import Drop
 from prep_lib.registry import Registry
 
@@ -818,7 +818,7 @@ def _user_code(reason: str) -> Iterator[None]:
     """What a user's code raises fails the record it was given; a run with too many of them stops by itself."""
     try:
         yield
-    except (BadRecord, BadParameter):
+    except (BadRecord, BadParameter, AcceleratorMismatch):
         raise
     except Exception as error:
         raise BadRecord(reason, f"{type(error).__name__}: {error}"[:200]) from error
