@@ -71,6 +71,12 @@ UNPACKED = 4
 #: build of a hundred MB in several files still keeps several workers busy.
 BUNDLES = 8
 
+#: What the report says of the engine that tokenised.
+ENGINES = {
+    "fastokens": "fastokens, its ids checked against tokenizers in every process",
+    "tokenizers": "tokenizers, the reference",
+}
+
 #: What opening a file costs, as if it were bytes of it.
 OPENING = 2**14
 
@@ -572,6 +578,8 @@ class _Build:
             keep_old=self.keep_old,
             watch=lambda _, done: self.limit.add(seen=done["seen"], failed=done["failed"], examples=done["examples"]),
         )
+        for engine in sorted({result["engine"] for result in results} - {""}):
+            emit("note", text=f"tokenizer: {ENGINES[engine]}")
         told = [(result["rows"], result["tokens"], tuple(result["singles"])) for result in results]
         packed = self.settings.packed
         return [Counted(self.folder, n, self.layout, packed, *each) for n, each in enumerate(told)], results

@@ -115,9 +115,9 @@ def space_for(path: str | Path) -> Iterator[None]:
 
 
 def _is_full(error: BaseException) -> bool:
-    # h5py reports the system's error only inside its text ("errno = 28").
-    number = getattr(error, "errno", None)
-    return number in (errno.ENOSPC, errno.EDQUOT) or re.search(r"errno = (28|122)\b", str(error)) is not None
+    # h5py reports the system's error only inside its text ("errno = 28"); NumPy says how much it could not write.
+    number, text = getattr(error, "errno", None), r"errno = (28|122)\b|requested and \d+ written"
+    return number in (errno.ENOSPC, errno.EDQUOT) or re.search(text, str(error)) is not None
 
 
 def digest(path: str | Path) -> str:

@@ -273,7 +273,7 @@ def count(
             # The next batch is read while these names still stand.
             batch.clear()
             verdicts.clear()
-    return tally.result()
+    return {**tally.result(), "engine": processor.tokenizer.engine_used if processor.tokenizer is not None else ""}
 
 
 def is_foreign(part: object) -> bool:

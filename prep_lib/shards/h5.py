@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -80,8 +81,8 @@ class ShardWriter:
     def __enter__(self) -> ShardWriter:
         with space_for(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Nobody else knows the temporary name, so no lock is needed, and some file systems have none.
-            self._file = h5py.File(self._temporary, "w", libver=_LIBVER, track_order=True, locking=False)
+            self._disk = _Disk(self._temporary)
+            self._file = h5py.File(self._disk, "w", libver=_LIBVER, track_order=True)
         return self
 
     def create(self, name: str, shape: tuple[int, ...], dtype: Any) -> Column:
@@ -108,16 +109,67 @@ class ShardWriter:
         try:
             with space_for(self.path):
                 self._file.close()
+                self._disk.close()
                 if kind is None:
-                    _sync(self._temporary)
                     os.replace(self._temporary, self.path)
         finally:
             self._temporary.unlink(missing_ok=True)
 
 
-def _sync(path: Path) -> None:
-    with open(path, "rb+") as file:
-        os.fsync(file.fileno())
+class _Disk:
+    """A new file for HDF5 to write to, whose failures wait until `close`.
+
+    HDF5 keeps data back: what it cannot write while a dataset is closed is lost without a word, and the shard would be
+    taken for whole; what it cannot write while the file is closed takes the process down when that ends.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._raw = io.FileIO(path, "w+")
+        self._failed: OSError | None = None
+
+    def write(self, data: Any) -> int:
+        """Write all of `data`, or nothing more after the first failure."""
+        view, at = memoryview(data).cast("B"), 0
+        try:
+            while at < len(view) and self._failed is None:
+                at += self._raw.write(view[at:]) or 0
+        except OSError as error:
+            self._failed = error
+        return len(view)
+
+    def truncate(self, size: int) -> int:
+        """Set the size: HDF5 asks for the room of what it never wrote."""
+        try:
+            return self._raw.truncate(size)
+        except OSError as error:
+            self._failed = self._failed or error
+            return size
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """As of any file."""
+        return self._raw.seek(offset, whence)
+
+    def tell(self) -> int:
+        """As of any file."""
+        return self._raw.tell()
+
+    def read(self, size: int = -1) -> bytes:
+        """As of any file; by this h5py knows it for one."""
+        return self._raw.read(size) or b""
+
+    def readinto(self, buffer: Any) -> int:
+        """As of any file."""
+        return self._raw.readinto(buffer) or 0
+
+    def flush(self) -> None:
+        """Nothing stands between this and the file."""
+
+    def close(self) -> None:
+        """Wait until all is on the disk, and raise what failed."""
+        with self._raw:
+            if self._failed is not None:
+                raise self._failed
+            os.fsync(self._raw.fileno())
 
 
 class Column:

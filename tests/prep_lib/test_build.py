@@ -706,7 +706,8 @@ def test_a_mismatch_of_the_accelerator_does_everything_again(tmp_path: Path, mon
     assert begun == [("count", 0), ("count", 0), ("write", 0)]
     done = [event["name"] for event in told if event["event"] == "task" and event["stage"] == "count"]
     assert done.count("count-00000") == 2
-    (note,) = [event["text"] for event in told if event["event"] == "note"]
+    note, served = [event["text"] for event in told if event["event"] == "note"]
+    assert served == "tokenizer: tokenizers, the reference"
     assert "fastokens gives other ids than tokenizers for a document that begins 'zzz'" in note
     assert tree(tmp_path / "out") == tree(tmp_path / "clean")
     assert erring.engine_used == "tokenizers"
