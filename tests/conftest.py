@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,9 @@ import pytest
 
 # At the end: the folders here are named like the packages they test.
 sys.path.append(str(Path(__file__).parent))
+
+# A shell that starts tests in the background has them ignore Ctrl-C, and every process they start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parents[1]
 
