@@ -18,6 +18,14 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).parents[1]
 
 
+def shared(name: str) -> Path:
+    """A file of the real data beside the checkout; without it the test is skipped."""
+    path = ROOT / ".." / "shared" / "data" / name
+    if not path.exists():
+        pytest.skip(f"shared data not here: {name}")
+    return path
+
+
 def prep(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run the command as a user does, in a process of its own."""
     command = [sys.executable, "-m", "prep_lib.cli", *arguments]

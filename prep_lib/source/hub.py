@@ -157,7 +157,7 @@ def told(error: BaseException) -> str:
     >>> told(ValueError("no\\nsuch thing"))
     'ValueError: no such thing'
     """
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+    return f"{type(error).__name__}: {parquet.one_line(error)}"
 
 
 def _sampled(source: Source, sample: int, seed: int) -> Source:

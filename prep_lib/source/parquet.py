@@ -116,14 +116,15 @@ def _open(path: str | Path) -> pq.ParquetFile:
         # Without pre_buffer a row group is read as it is needed, not whole.
         file = pq.ParquetFile(str(path), pre_buffer=False, buffer_size=2**20)
     except (pa.ArrowException, OSError) as error:
-        raise BadInput(f"parquet: cannot read {path}: {_one_line(error)}") from None
+        raise BadInput(f"parquet: cannot read {path}: {one_line(error)}") from None
     names = file.schema_arrow.names
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise BadInput(f"parquet: {path} has more than one column {', '.join(twice)}; rename them")
     return file
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """Return the message of somebody else's error in one line."""
     return " ".join(str(error).split())[:300]
 
 
@@ -137,7 +138,7 @@ def _next(batches: Iterator[pa.RecordBatch], path: str, number: int) -> pa.Recor
     try:
         return next(batches, None)
     except (pa.ArrowException, OSError) as error:
-        raise BadInput(f"parquet: {path} is damaged after row {number}: {_one_line(error)}") from None
+        raise BadInput(f"parquet: {path} is damaged after row {number}: {one_line(error)}") from None
 
 
 def _rows(batch: pa.RecordBatch, decode: Decoder | None) -> Iterator[dict[str, Any] | BadRecord]:
@@ -159,7 +160,7 @@ def _row(batch: pa.RecordBatch, decode: Decoder | None) -> dict[str, Any] | BadR
     except UnicodeDecodeError as error:
         return BadRecord("invalid_utf8", f"byte 0x{error.object[error.start]:02x} at {error.start}")
     except Exception as error:  # dates beyond year 9999, time zones nobody knows, maps with one key twice
-        return BadRecord("unreadable_value", f"{type(error).__name__}: {_one_line(error)}")
+        return BadRecord("unreadable_value", f"{type(error).__name__}: {one_line(error)}")
 
 
 Decoder = Callable[[Any], Any]

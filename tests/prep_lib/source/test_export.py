@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,8 +30,6 @@ from prep_lib.source.export import chunk_files, export, export_dataset, parse_co
 
 with hub._quiet():
     import datasets
-
-DATA = Path(__file__).parents[3] / ".." / "shared" / "data"
 
 
 @pytest.fixture(autouse=True)
@@ -418,13 +417,6 @@ def test_a_sample_is_the_same_however_the_rows_are_read(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ real data
-
-
-def shared(name: str) -> Path:
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"shared data not here: {name}")
-    return path
 
 
 ROLES = {"human": "user", "gpt": "assistant", "system": "system"}

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import shared
 
 from prep_lib.errors import BadInput, BadParameter, BadRecord, UnknownName
 from prep_lib.source import hub
@@ -19,8 +20,6 @@ from prep_lib.source.hub import open_source, parsed, sample
 
 with hub._quiet():
     import datasets
-
-DATA = Path(__file__).parents[3] / ".." / "shared" / "data"
 
 
 @pytest.fixture(autouse=True)
@@ -263,13 +262,6 @@ def test_sample_leaves_out_what_it_cannot_parse(tmp_path: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------ real data
-
-
-def shared(name: str) -> Path:
-    path = DATA / name
-    if not path.exists():
-        pytest.skip(f"shared data not here: {name}")
-    return path
 
 
 ROLES = {"human": "user", "gpt": "assistant", "system": "system"}
