@@ -30,7 +30,8 @@ import orjson
 import zstandard
 
 from prep_lib import files as fs
-from prep_lib.chat.process import Processor, Row, check_fit
+from prep_lib.chat.process import Processor
+from prep_lib.chat.row import Row, check_fit
 from prep_lib.engine import HIDDEN, Crew, Task, emit, lock, parse_bytes, run_tasks
 from prep_lib.errors import AcceleratorMismatch, BadInput, BadParameter, BadRecord, PrepError
 from prep_lib.files import Span, Survey
@@ -295,9 +296,10 @@ def _settings(
         None if (value := given.pop(name)) is None else _whole(name, value, 1) for name in ("max_length", "shard_size")
     )
     packing = packing or ("best_fit" if layout.masks else "concat")
-    if pack_size and len(layout.ids) != 1:
+    if pack_size and (len(layout.ids) != 1 or not processor.packs):
         name = processor.type or type(processor).__name__
-        raise BadParameter(f"build: {name} rows hold several sequences and are never packed; use pack_size=0")
+        held = "several sequences" if len(layout.ids) != 1 else "what belongs to the whole row"
+        raise BadParameter(f"build: {name} rows hold {held} and are never packed; use pack_size=0")
     check_choice(pack_size or 1, packing, given["tail"])
     check_fit(max_length, given["too_long"])
     if pack_size and packing == "best_fit":

@@ -1,4 +1,4 @@
-"""prep init | lab | run | status | report | verify.
+"""prep init | lab | run | status | report | verify | doctor | convert.
 
 prep init DIR              a workspace: copies of the notebooks, recipes, my_funcs.py
 prep lab [DIR]             JupyterLab in it
@@ -6,6 +6,8 @@ prep run RECIPE            its notebooks in order, headless  ──▶  runs/NAM
 prep status [RUN]          what is done, while it runs and after
 prep report [RUN]          the HTML again, from the executed notebooks
 prep verify DIR            shards against their manifest
+prep doctor MODEL          what is wrong with a model folder's template and tokenizer, and what to do
+prep convert DIR --to T    sft or dpo shards as the files trl, axolotl or llamafactory opens
 
 0 ok    1 failed, in one line    2 asked wrongly, nothing was done    130 interrupted
 """
@@ -82,6 +84,14 @@ def _parser() -> argparse.ArgumentParser:
             "run", metavar="RUN", nargs="?", default="", help="the latest if not given"
         )
     command("verify", _verify, "check shards against their manifest").add_argument("dir", metavar="DIR")
+    doctor = command("doctor", _doctor, "say what is wrong with a chat template and its tokenizer, and what to do")
+    doctor.add_argument("place", metavar="MODEL", help="a model folder, a .jinja file, or a hub name in the cache")
+    doctor.add_argument("--tokenizer", metavar="T", help="a file, folder or hub name; the model's own if not given")
+    doctor.add_argument("--data", metavar="F", help="records to look at too: JSONL, JSON or Parquet")
+    convert = command("convert", _convert, "write sft or dpo shards as the files a trainer opens by itself")
+    convert.add_argument("dir", metavar="DIR", help="of shards, with their manifest")
+    convert.add_argument("--to", required=True, metavar="TRAINER", help="trl, axolotl or llamafactory")
+    convert.add_argument("--out", metavar="DIR", help="beside the shards, with the trainer's name, if not given")
     # Called by git, not by people: no help line.
     commands.add_parser("strip-output").set_defaults(command=_strip_output)
     return parser
@@ -99,7 +109,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep-old", action="store_true", help="keep what is done even if our code has changed since")
 
 
-# ── init, lab, verify, strip-output ──────────────────────────────────────────────────────────────────────────────────
+# ── init, lab, verify, doctor, convert, strip-output ────────────────────────────────────────────────────────────────
 
 
 def _init(asked: argparse.Namespace) -> None:
@@ -142,6 +152,23 @@ def _verify(asked: argparse.Namespace) -> int:
         count = f"{len(findings)} finding{'s' if len(findings) > 1 else ''}"
         print(f"{folder}: {count if findings else 'ok'}")
     return 1 if bad else 0
+
+
+def _doctor(asked: argparse.Namespace) -> int:
+    """Print findings and symptoms; 1 if one of them is an error."""
+    from prep_lib.chat.doctor import command
+
+    return command(asked.place, asked.tokenizer, asked.data)
+
+
+def _convert(asked: argparse.Namespace) -> None:
+    from prep_lib.shards.interop import convert
+
+    out = asked.out or f"{os.path.abspath(asked.dir)}-{asked.to}"
+    told = convert(asked.dir, asked.to, out)
+    totals = told["totals"]
+    counts = f"{totals['rows']:,} rows, {totals['tokens']:,} tokens, {totals['targets']:,} targets"
+    print(f"{out}: {counts}\nnext: python {Path(out, 'read_me.py')}, and README.md for the trainer's settings")
 
 
 def _strip_output(asked: argparse.Namespace) -> None:

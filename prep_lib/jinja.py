@@ -6,6 +6,9 @@
                                       ├ each character that leaves the template       1 character   (10,000,000)
                                       └ everything built or read on the way           work          (10 x characters)
 
+`Template.trace` gives the same text, and whose every character is: while origins are kept they are built and read as
+well, and paid for from the same work.
+
 A template is data from elsewhere. It may be wrong, and it may be hostile: loops in loops, ``"a" * 10**9``, lists that
 hold themselves twice. Every such thing ends as one `BadTemplate` with the template's name, the line and the cause. The
 limits are counts, never seconds, so a template that renders here renders everywhere, and the same text.
@@ -18,19 +21,19 @@ absent: ``lipsum``, ``include``, ``urlize``, ``pprint`` and their like.
 from __future__ import annotations
 
 import datetime
-import io
+import functools
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from functools import lru_cache, wraps
 from string import Formatter
-from typing import Any
+from typing import Any, NoReturn
 
 import jinja2
 import markupsafe
 from jinja2 import filters, nodes
+from jinja2.compiler import CodeGenerator
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 from jinja2.ext import Extension, LoopControlExtension
 from jinja2.parser import Parser
@@ -40,6 +43,21 @@ from jinja2.utils import Namespace, pass_context, pass_environment
 from jinja2.visitor import NodeTransformer
 
 from prep_lib.errors import BadTemplate
+from prep_lib.traced import (
+    Rendering,
+    Traced,
+    TracedDict,
+    TracedList,
+    concat,
+    generated,
+    joined,
+    json_text,
+    rewritten,
+    runs_of,
+    spans_of,
+    spelled,
+    traced,
+)  # fmt: skip
 
 #: What ``strftime_now`` says unless told otherwise: the same rows give the same ids tomorrow.
 FIXED_DATE = datetime.date(2026, 1, 2)
@@ -63,7 +81,14 @@ MAX_WIDTH = 10_000
 #: Work units: one is a character built (up to 4 bytes). A place in a list is 8 bytes; a small object of its own, and a
 #: place walked through when a whole tree is printed or compared, count as 64.
 SLOT, OBJECT, NODE = 2, 16, 64
+#: While origins are kept: one span made or walked over, and a piece of a text that is an object with a span of its own.
+SPAN, PIECE = 32, 64
+#: Comparing with a text of up to so many characters costs nothing.
+_SHORT = 15
+#: Integers up to this need no counting of bits.
+_SMALL = 2**63
 
+_TEXTS = frozenset({str, Traced})
 _SCALARS = (str, int, float, bool, type(None))
 _VIEWS: Any = (type({}.keys()), type({}.values()), type({}.items()))
 _LISTS: Any = (list, tuple, *_VIEWS)
@@ -100,22 +125,49 @@ class _Once:
 class _Budget:
     """What one rendering may still spend."""
 
-    def __init__(self, steps: int, characters: int, now: datetime.datetime) -> None:
+    __slots__ = (
+        "depth", "frame", "loop", "max_characters", "max_steps", "max_work", "now", "outer", "steps", "tracing", "work",
+    )  # fmt: skip
+
+    def __init__(self, steps: int, characters: int, now: datetime.datetime, tracing: bool) -> None:
         self.max_steps, self.max_characters = steps, characters
         self.max_work = MIN_WORK + 10 * characters
         self.steps, self.work, self.depth, self.now = steps, self.max_work, 0, now
+        #: Whether origins are kept; the message whose turn of a loop is running, which loop that is, and those around.
+        self.tracing = tracing
+        self.frame: int | None = None
+        self.loop = 0
+        self.outer: list[tuple[int, int | None]] = []
 
     def step(self, weight: int) -> None:
         self.steps -= 1
-        if self.steps < 0:
-            raise _Refused(f"more than {self.max_steps:,} loop steps")
-        self.spend(weight)
+        self.work -= weight
+        if self.steps < 0 or self.work < 0:
+            self.refuse()
+
+    def enter(self, loop: int, message: int) -> None:
+        """Open the frame of a message, or go on from the message before it in the same loop."""
+        if self.loop != loop:
+            self.outer.append((self.loop, self.frame))
+            self.loop = loop
+        self.frame = message
+
+    def leave(self, loop: int) -> None:
+        """Close the frame this loop opened, if it did; that of a loop around it goes on."""
+        if self.loop == loop:
+            self.loop, self.frame = self.outer.pop()
 
     def spend(self, work: int) -> int:
         self.work -= work
         if self.work < 0:
-            raise _Refused(f"builds or reads more than {self.max_work:,} characters on the way")
+            self.refuse()
         return work
+
+    def refuse(self) -> NoReturn:
+        """Say which limit was passed."""
+        if self.steps < 0:
+            raise _Refused(f"more than {self.max_steps:,} loop steps")
+        raise _Refused(f"builds or reads more than {self.max_work:,} characters on the way")
 
     def deep(self, *values: Any, printed: bool = False) -> int:
         """Pay for the whole trees of `values`; each place counts each time it is reached, as printing would."""
@@ -135,7 +187,12 @@ class _Budget:
 
     def settle(self, value: Any) -> Any:
         """Pay for what an operation gave; read an iterator whole, so that its cost falls here."""
-        if isinstance(value, str):
+        kind = type(value)
+        if kind is bool or value is None:
+            return value
+        if kind is Traced:
+            self.spend(len(value) + SPAN * len(value.spans))
+        elif isinstance(value, str):
             self.spend(len(value))
         elif isinstance(value, (list, tuple)):
             self.spend(SLOT * len(value))
@@ -165,7 +222,7 @@ def _check_bits(value: int) -> None:
 def _size(value: Any) -> int:
     """Return how many items reading `value` gives; a character read alone is a new object."""
     if isinstance(value, str):
-        return OBJECT * len(value)
+        return (PIECE if _BUDGET.get().tracing else OBJECT) * len(value)
     if isinstance(value, _Once):
         return len(value.items) - value.at
     return len(value) if isinstance(value, _SIZED) else 0
@@ -179,7 +236,7 @@ def _text(value: Any) -> str:
     budget.deep(value, printed=True)
     text = str(value)
     budget.spend(len(text))
-    return text
+    return spelled(text, value) if budget.tracing else text
 
 
 # ---------------------------------------------------------------- operators
@@ -219,6 +276,8 @@ def _percent(left: Any, right: Any) -> Any:
             _check_width(width)
         cost = _BUDGET.get().deep(right, printed=True)
         _BUDGET.get().spend(len(left) + len(fields) * cost + sum(int(width or 0) for f in fields for width in f))
+        if _BUDGET.get().tracing:
+            return Traced(left) % right if type(left) is str else left % right
     return operator.mod(left, right)
 
 
@@ -235,6 +294,9 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 
 def _binary(name: str, left: Any, right: Any) -> Any:
     """Compute ``left name right`` and pay for it."""
+    if type(left) is int and type(right) is int and name in "+-":
+        made = left + right if name == "+" else left - right
+        return made if -_SMALL < made < _SMALL else _BUDGET.get().settle(made)
     if isinstance(left, int) and isinstance(right, int):
         _check_bits(left)
         _check_bits(right)
@@ -243,17 +305,30 @@ def _binary(name: str, left: Any, right: Any) -> Any:
     return _BUDGET.get().settle(_BINARY[name](left, right))
 
 
+def _plus(*parts: Any) -> Any:
+    """Add from left to right; texts all at once."""
+    kinds = set(map(type, parts))
+    if not kinds <= _TEXTS:
+        return functools.reduce(lambda left, right: _binary("+", left, right), parts)
+    _BUDGET.get().spend(2 * sum(map(len, parts)))
+    return joined(parts) if Traced in kinds else "".join(parts)
+
+
 def _has_undefined(*values: Any) -> bool:
     return any(isinstance(value, Undefined) for value in values)
 
 
 def _equal(left: Any, right: Any) -> bool:
     if isinstance(left, str) and isinstance(right, str):
-        if len(left) == len(right):
+        if len(left) == len(right) > _SHORT:
             _BUDGET.get().spend(len(left) >> 4)
     elif not isinstance(left, _SCALARS) and not isinstance(right, _SCALARS):
         _BUDGET.get().deep(left, right)
     return left == right
+
+
+def _differs(left: Any, right: Any) -> bool:
+    return not _equal(left, right)
 
 
 def _within(left: Any, right: Any) -> bool:
@@ -269,9 +344,13 @@ def _within(left: Any, right: Any) -> bool:
     return left in right
 
 
+def _outside(left: Any, right: Any) -> bool:
+    return not _within(left, right)
+
+
 def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def ordered(left: Any, right: Any) -> bool:
-        if not (_is_number(left) and _is_number(right)):
+        if not (type(left) is type(right) is int or (_is_number(left) and _is_number(right))):
             _BUDGET.get().deep(left, right)
         return compare(left, right)
 
@@ -279,8 +358,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "eq": _equal, "ne": lambda left, right: not _equal(left, right),
-    "in": _within, "notin": lambda left, right: not _within(left, right),
+    "eq": _equal, "ne": _differs, "in": _within, "notin": _outside,
     "lt": _ordered(operator.lt), "lteq": _ordered(operator.le),
     "gt": _ordered(operator.gt), "gteq": _ordered(operator.ge),
 }  # fmt: skip
@@ -292,9 +370,30 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 # No template can spell these names: an identifier does not begin with a middle dot.
 
 
-def _tick(weight: int) -> bool:
-    _BUDGET.get().step(weight)
+def _tick(weight: int, loop: int = 0, item: Any = None) -> bool:
+    """Count one step; a turn over a message opens its frame."""
+    budget = _BUDGET.get()
+    budget.step(weight)
+    if type(item) is TracedDict and item.origin.message is not None and not item.origin.field:
+        budget.enter(loop, item.origin.message)
+    elif budget.loop == loop:
+        budget.frame = None
     return True
+
+
+def _leave(loop: int) -> None:
+    """Close the frame if this loop opened it."""
+    budget = _BUDGET.get()
+    if budget.loop == loop:
+        budget.leave(loop)
+
+
+def _generated(text: str) -> str:
+    budget = _BUDGET.get()
+    if not budget.tracing:
+        return text
+    budget.spend(SPAN * len(spans_of(text)))
+    return generated(text)
 
 
 def _compare(left: Any, names: tuple[str, ...], *others: Any) -> bool:
@@ -306,13 +405,17 @@ def _compare(left: Any, names: tuple[str, ...], *others: Any) -> bool:
 
 
 def _slice(value: Any, start: Any, stop: Any, step: Any) -> Any:
-    return _BUDGET.get().settle(value[slice(start, stop, step)])
+    budget = _BUDGET.get()
+    if type(value) is Traced:
+        budget.spend(SPAN * len(value.spans) + (0 if step in (None, 1) else PIECE * len(value)))
+    return budget.settle(value[slice(start, stop, step)])
 
 
-def _concat(parts: list[Any]) -> str:
+def _concat(*parts: Any) -> str:
     texts = [_text(part) for part in parts]
-    _BUDGET.get().spend(sum(map(len, texts)))
-    return "".join(texts)
+    budget = _BUDGET.get()
+    budget.spend(2 * sum(map(len, texts)))
+    return concat(texts) if budget.tracing else "".join(texts)
 
 
 def _key(value: Any) -> Any:
@@ -327,28 +430,47 @@ def _few(value: Any) -> Any:
 
 
 _INTERNAL = {
-    "·tick": _tick, "·compare": _compare, "·slice": _slice, "·concat": _concat, "·key": _key, "·few": _few,
+    "·tick": _tick, "·leave": _leave, "·generated": _generated, "·compare": _compare, "·slice": _slice,
+    "·concat": _concat, "·plus": _plus, "·key": _key, "·few": _few,
+    **{f"·{name}": compare for name, compare in _COMPARE.items()},
 }  # fmt: skip
 
 
 class _Guard(NodeTransformer):
     """Rewrite a parsed template so that what repeats is counted and what builds is paid for."""
 
+    loops = 0
+
     def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> nodes.Node:
         if isinstance(node, (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Block)):
-            weight = _weight(node.body)
+            tick = _tick_node(node, _weight(node.body))
             super().generic_visit(node)
-            node.body.insert(0, nodes.ExprStmt(_tick_node(node, weight), lineno=node.lineno))
-            if isinstance(node, nodes.For) and node.test is not None:
-                node.test = nodes.And(_tick_node(node, 1), node.test, lineno=node.lineno)
+            node.body.insert(0, nodes.ExprStmt(tick, lineno=node.lineno))
             return node
         for spread in ("dyn_args", "dyn_kwargs"):
             if getattr(node, spread, None) is not None:
                 setattr(node, spread, _call_node("·few", node, getattr(node, spread)))
         return super().generic_visit(node, *args, **kwargs)
 
+    def visit_For(self, node: nodes.For) -> list[nodes.Node]:  # noqa: N802
+        """Count each turn, and tell which message a loop over messages is at."""
+        self.loops += 1
+        loop = nodes.Const(self.loops, lineno=node.lineno)
+        tick = _tick_node(node, _weight(node.body))
+        if isinstance(node.target, nodes.Name):
+            tick.args += [loop, nodes.Name(node.target.name, "load", lineno=node.lineno)]
+        super().generic_visit(node)
+        node.body.insert(0, nodes.ExprStmt(tick, lineno=node.lineno))
+        if node.test is not None:
+            node.test = nodes.And(_tick_node(node, 1), node.test, lineno=node.lineno)
+        return [node, nodes.ExprStmt(_call_node("·leave", node, loop), lineno=node.lineno)]
+
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
+        if len(node.ops) == 1 and node.ops[0].op in ("eq", "ne") and _is_short(node.expr, node.ops[0].expr):
+            return node
+        if len(node.ops) == 1:
+            return _call_node(f"·{node.ops[0].op}", node, node.expr, node.ops[0].expr)
         names = nodes.Const(tuple(operand.op for operand in node.ops), lineno=node.lineno)
         return _call_node("·compare", node, node.expr, names, *(operand.expr for operand in node.ops))
 
@@ -362,7 +484,26 @@ class _Guard(NodeTransformer):
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
-        return _call_node("·concat", node, nodes.List(node.nodes, lineno=node.lineno))
+        return _call_node("·concat", node, node.nodes[0], *node.nodes[1:])
+
+    def visit_Add(self, node: nodes.Add) -> nodes.Node:  # noqa: N802
+        """Make one call of a chain of sums: what is built on the way is built once."""
+        chain: list[nodes.Expr] = []
+        left: nodes.Expr = node
+        while isinstance(left, nodes.Add):
+            chain.append(self.visit(left.right))
+            left = left.left
+        return _call_node("·plus", node, self.visit(left), *reversed(chain))
+
+    def visit_Output(self, node: nodes.Output) -> nodes.Node:  # noqa: N802
+        """Make template data of texts that are printed as they stand: ``{{ '<|im_end|>' }}``."""
+        node.nodes = [
+            nodes.TemplateData(child.value, lineno=child.lineno)
+            if isinstance(child, nodes.Const) and type(child.value) is str
+            else child
+            for child in node.nodes
+        ]
+        return self.generic_visit(node)
 
     def visit_Pair(self, node: nodes.Pair) -> nodes.Node:  # noqa: N802
         self.generic_visit(node)
@@ -374,6 +515,13 @@ class _Guard(NodeTransformer):
 
     visit_Extends = visit_Include = visit_Import = visit_FromImport = _refuse  # noqa: N815
     visit_ScopedEvalContextModifier = visit_EvalContextModifier = _refuse  # noqa: N815
+
+
+def _is_short(*sides: nodes.Expr) -> bool:
+    """Tell whether a comparison costs nothing: one side is a short text, ``message.role == "user"``."""
+    return any(
+        isinstance(side, nodes.Const) and type(side.value) is str and len(side.value) <= _SHORT for side in sides
+    )
 
 
 def _call_node(name: str, at: nodes.Node, value: nodes.Expr, *args: nodes.Expr) -> nodes.Filter:
@@ -389,7 +537,11 @@ def _weight(body: Iterable[nodes.Node]) -> int:
     total, todo = 0, list(body)
     while todo:
         node = todo.pop()
-        total += 1 + (len(node.data) if isinstance(node, nodes.TemplateData) else 0)
+        total += 1
+        if isinstance(node, nodes.TemplateData):
+            total += len(node.data)
+        elif isinstance(node, nodes.Const) and type(node.value) is str:  # printed, it becomes template data
+            total += len(node.value)
         if not isinstance(node, (nodes.For, nodes.Macro, nodes.CallBlock, nodes.Block)):
             todo.extend(node.iter_child_nodes())
     return total
@@ -402,7 +554,9 @@ class _Generation(Extension):
 
     def parse(self, parser: Parser) -> nodes.Node:
         line = next(parser.stream).lineno
-        return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        mark: Any = nodes.Filter(None, "·generated", [], [], None, None, lineno=line)
+        return nodes.FilterBlock(body, mark, lineno=line)
 
 
 # ---------------------------------------------------------------- methods
@@ -427,15 +581,15 @@ def _tabs_cost(text: str, tabsize: int = 8) -> int:
 
 
 def _replace_cost(text: str, old: str, new: str, *_: Any, **__: Any) -> int:
-    return len(text) + text.count(old) * len(new)
+    return len(text) + text.count(old) * (len(new) + (2 * SPAN if _BUDGET.get().tracing else 0))
 
 
 def _split_cost(text: str, sep: str | None = None, *_: Any, **__: Any) -> int:
-    return OBJECT * len(text) if sep is None else len(text) + OBJECT * 4 * (text.count(sep) + 1)
+    return _size(text) if sep is None else len(text) + PIECE * (text.count(sep) + 1)
 
 
 def _lines_cost(text: str, *_: Any, **__: Any) -> int:
-    return OBJECT * len(text)
+    return _size(text)
 
 
 def _join_cost(text: str, parts: Iterable[Any]) -> int:
@@ -450,6 +604,22 @@ class _Format(Formatter):
         if rest:
             raise _Refused(f"format reaches into {field_name[:40]!r}; write the expression outside the text")
         return self.get_value(int(first) if first.isdigit() and len(first) < 6 else first, args, kwargs), first
+
+    def vformat(self, format_string: str, args: Any, kwargs: Any) -> str:
+        """Format each field alone, so that a plain ``{}`` keeps the origin of every character."""
+        plain = super().vformat(str.__str__(format_string), args, kwargs)
+        if not _BUDGET.get().tracing:
+            return plain
+        pieces, number = [], 0
+        for before, name, spec, conversion in self.parse(format_string):
+            pieces.append(before)
+            if name is not None:
+                value = self.get_field(name or str(number), args, kwargs)[0]
+                text = self.format_field(self.convert_field(value, conversion), self.vformat(spec or "", args, kwargs))
+                pieces.append(value if type(value) is Traced and text == value else rewritten(text, value))
+                number += not name
+        made = concat(pieces)
+        return made if made == plain else str(rewritten(plain, format_string, args, kwargs))
 
     def format_field(self, value: Any, format_spec: str) -> str:
         for width in re.findall(r"\d+", format_spec):
@@ -471,7 +641,7 @@ _STR: dict[str, Cost] = {
     **dict.fromkeys(f"{_TESTING} count endswith find index rfind rindex startswith".split(), _scan_cost),
     **dict.fromkeys(_COPYING.split(), _copy_cost),
     **dict.fromkeys(("center", "ljust", "rjust", "zfill"), _width_cost),
-    **dict.fromkeys(("split", "rsplit", "partition", "rpartition"), _split_cost),
+    **dict.fromkeys(("split", "rsplit"), _split_cost), **dict.fromkeys(("partition", "rpartition"), _copy_cost),
     "expandtabs": _tabs_cost, "replace": _replace_cost, "splitlines": _lines_cost, "join": _join_cost,
     "format": _copy_cost,
 }  # fmt: skip
@@ -502,23 +672,35 @@ _HIDDEN = ("_block_vars", "_loop_vars")
 _MACRO = ("arguments", "caller", "catch_kwargs", "catch_varargs", "name")
 
 
+#: The same by exact type, and what else may be looked up; things of other types are asked for what they inherit.
+_COSTS: dict[type, dict[str, Cost]] = {
+    str: _STR, Traced: _STR, list: _SEQUENCE, TracedList: _SEQUENCE, tuple: _SEQUENCE, dict: _DICT, TracedDict: _DICT,
+    type(None): {},
+}  # fmt: skip
+_NAMES: dict[type, Collection[str]] = {**_COSTS, LoopContext: frozenset(_LOOP), Macro: frozenset(_MACRO)}
+
+
 def _allowed(value: Any, attribute: str) -> bool:
+    names = _NAMES.get(type(value))
+    if names is not None:
+        return attribute in names
     if isinstance(value, Namespace):
         return not attribute.startswith("_")
     if isinstance(value, tuple) and attribute in ("grouper", "list"):
         return hasattr(value, "_fields")  # what groupby gives
-    for kind, names in ((LoopContext, _LOOP), (Macro, _MACRO), *_METHODS):
+    for kind, names in _METHODS:
         if isinstance(value, kind):
             return attribute in names
     return False
 
 
 def _method(function: Any) -> tuple[Any, Cost | None]:
+    """Return whose method this is, and what a call of it costs; no cost: it is none that may be called."""
     owner = getattr(function, "__self__", None)
-    for kind, costs in _METHODS:
-        if isinstance(owner, kind):
-            return owner, costs.get(function.__name__)
-    return None, None
+    costs = _COSTS.get(type(owner))
+    if costs is None:
+        costs = next((costs for kind, costs in _METHODS if isinstance(owner, kind)), {})
+    return owner, costs.get(function.__name__) if costs else None
 
 
 # ---------------------------------------------------------------- filters
@@ -526,6 +708,33 @@ def _method(function: Any) -> tuple[Any, Cost | None]:
 
 def _free(*_: Any, **__: Any) -> None:
     """Cost nothing: the filter looks at one place and builds nothing."""
+
+
+def _joined(eval_ctx: nodes.EvalContext, value: Any, d: Any = "", attribute: Any = None) -> str:
+    """Join as Jinja does; the parts keep their origins."""
+    if not _BUDGET.get().tracing:
+        return filters.do_join(eval_ctx, value, d, attribute)
+    items = value if attribute is None else map(filters.make_attrgetter(_ENVIRONMENT, attribute), value)
+    joint, texts = _text(d), [_text(item) for item in items]
+    return concat([piece for text in texts for piece in (joint, text)][1:])
+
+
+_joined.jinja_pass_arg = filters.do_join.jinja_pass_arg  # type: ignore[attr-defined]
+
+
+def _replaced(eval_ctx: nodes.EvalContext, value: Any, old: Any, new: Any, count: int | None = None) -> str:
+    if not _BUDGET.get().tracing:
+        return filters.do_replace(eval_ctx, value, old, new, count)
+    return Traced.replace(concat([Traced(""), _text(value)]), _text(old), _text(new), -1 if count is None else count)
+
+
+_replaced.jinja_pass_arg = filters.do_replace.jinja_pass_arg  # type: ignore[attr-defined]
+
+
+def _walk(value: Any) -> None:
+    """Pay for finding a place among the spans of a text."""
+    if type(value) is Traced:
+        _BUDGET.get().spend(SPAN * len(value.spans))
 
 
 def _deep(*args: Any, **kwargs: Any) -> None:
@@ -610,9 +819,13 @@ def tojson(
     depth_cost = MAX_DEPTH if indent is not None else 1
     budget = _BUDGET.get()
     budget.spend(budget.deep(value) // NODE * max(widest, 1) // 8 * depth_cost)
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys, default=_not_json
-    )
+    options: dict[str, Any] = {
+        "ensure_ascii": ensure_ascii, "indent": indent, "separators": separators, "sort_keys": sort_keys,
+    }  # fmt: skip
+    text = json.dumps(value, **options, default=_not_json)
+    if not budget.tracing:
+        return text
+    return json_text(value, text, lambda spans: budget.spend(SPAN * spans), **options)
 
 
 def _not_json(value: Any) -> Any:
@@ -649,13 +862,13 @@ _FILTERS: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
     "capitalize": (filters.do_capitalize, _string), "center": (filters.do_center, _center),
     "count": (len, _free), "d": (filters.do_default, _free), "default": (filters.do_default, _free),
     "dictsort": (filters.do_dictsort, _sorting), "e": (_escape, _free), "escape": (_escape, _free),
-    "first": (filters.do_first, _free), "float": (filters.do_float, _deep), "forceescape": (_escape, _free),
+    "first": (filters.do_first, _walk), "float": (filters.do_float, _deep), "forceescape": (_escape, _free),
     "format": (_format_filter, _free), "groupby": (filters.do_groupby, _sorting),
     "indent": (filters.do_indent, _indent), "int": (filters.do_int, _deep), "items": (filters.do_items, _each),
-    "join": (filters.do_join, _join), "last": (filters.do_last, _free), "length": (len, _free),
+    "join": (_joined, _join), "last": (filters.do_last, _walk), "length": (len, _free),
     "list": (filters.do_list, _each), "lower": (filters.do_lower, _string), "map": (filters.do_map, _each),
     "max": (filters.do_max, _sorting), "min": (filters.do_min, _sorting), "reject": (filters.do_reject, _each),
-    "rejectattr": (filters.do_rejectattr, _each), "replace": (filters.do_replace, _replace),
+    "rejectattr": (filters.do_rejectattr, _each), "replace": (_replaced, _replace),
     "reverse": (filters.do_reverse, _each), "round": (filters.do_round, _round), "safe": (_text, _free),
     "select": (filters.do_select, _each), "selectattr": (filters.do_selectattr, _each),
     "slice": (filters.do_slice, _rows), "sort": (filters.do_sort, _sorting), "string": (_text, _free),
@@ -667,8 +880,8 @@ _FILTERS: dict[str, tuple[Callable[..., Any], Callable[..., None]]] = {
 
 #: Tests that look at a type or at one place; the rest compare and pay for what they read.
 _FREE_TESTS = (
-    "boolean", "callable", "defined", "escaped", "false", "filter", "float", "integer", "iterable", "mapping", "none",
-    "number", "sameas", "sequence", "string", "test", "true", "undefined",
+    "boolean", "callable", "defined", "escaped", "false", "float", "integer", "iterable", "mapping", "none", "number",
+    "sameas", "sequence", "string", "true", "undefined",
 )  # fmt: skip
 _COMPARING_TESTS = {
     "==": "eq", "eq": "eq", "equalto": "eq", "!=": "ne", "ne": "ne", "in": "in",
@@ -677,14 +890,23 @@ _COMPARING_TESTS = {
 }  # fmt: skip
 
 
-def _paid(function: Callable[..., Any], cost: Callable[..., None]) -> Callable[..., Any]:
-    """Return `function` that pays before it runs and for what it gives; Jinja's own first arguments are passed by."""
-    hidden = (jinja2.Environment, nodes.EvalContext, Context)
+#: These hand on what they are given: it has its own origin, or none.
+_CHOOSING = ("attr", "d", "default", "first", "last", "max", "min", "random", "safe", "string")
 
-    @wraps(function)
+
+def _paid(name: str, function: Callable[..., Any], cost: Callable[..., None]) -> Callable[..., Any]:
+    """Return a filter or test that pays before it runs and for what it gives; what Jinja passes first is passed by."""
+    choosing = name in _CHOOSING
+    hidden = getattr(function, "jinja_pass_arg", None) is not None
+
+    @functools.wraps(function)
     def paid(*args: Any, **kwargs: Any) -> Any:
-        cost(*args[1:] if args and isinstance(args[0], hidden) else args, **kwargs)
-        return _BUDGET.get().settle(function(*args, **kwargs))
+        cost(*args[1:] if hidden else args, **kwargs)
+        budget = _BUDGET.get()
+        made = budget.settle(function(*args, **kwargs))
+        if type(made) is str and budget.tracing and not choosing:
+            return rewritten(made, *args[1:] if hidden else args)
+        return made
 
     return paid
 
@@ -694,6 +916,21 @@ def _paid(function: Callable[..., Any], cost: Callable[..., None]) -> Callable[.
 
 class _Namespace(Namespace):
     """``namespace(found=false)``: what a loop may write to."""
+
+    # Jinja's own computes each look at itself, its class included, in Python.
+    __getattribute__ = object.__getattribute__
+
+    def __init__(self, /, *args: Any, **kwargs: Any) -> None:
+        self._held = dict(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._held[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._held[name] = value
 
 
 def _namespace(*args: Any, **kwargs: Any) -> _Namespace:
@@ -732,15 +969,35 @@ _GLOBALS: dict[str, Callable[..., Any]] = {
 @pass_context
 def _print(_: Context, value: Any) -> str:
     """Turn what stands in ``{{ }}`` into text. Taking the context keeps Jinja from computing it while it compiles."""
+    budget = _BUDGET.get()
+    if type(value) is Traced:
+        budget.spend(NODE + len(value) + SPAN * len(value.spans))
+        return value
     text = _text(value)
-    _BUDGET.get().spend(NODE + len(text))
+    budget.spend(NODE + len(text))
     return text
+
+
+class _Code(CodeGenerator):
+    """Jinja's own, without a ``str()`` around what `_print` gives, which is text."""
+
+    def _output_child_pre(self, node: nodes.Expr, frame: Any, finalize: Any) -> None:
+        self.write(finalize.src)
+
+    def _output_child_post(self, node: nodes.Expr, frame: Any, finalize: Any) -> None:
+        self.write(")")
+
+
+#: What a map has beside its entries; every other name can only be one of these.
+_DICT_NAMES = frozenset(dir(TracedDict))
 
 
 class _Environment(ImmutableSandboxedEnvironment):
     """Jinja with an allow list in place of a deny list."""
 
     intercepted_binops = frozenset(_BINARY)
+    code_generator_class = _Code
+    concat = staticmethod(concat)
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         return _allowed(obj, attr)
@@ -748,9 +1005,18 @@ class _Environment(ImmutableSandboxedEnvironment):
     def is_safe_callable(self, obj: Any) -> bool:
         if isinstance(obj, (Undefined, Macro, BlockReference, LoopContext)) or obj in _GLOBALS.values():
             return True
-        return _method(obj)[1] is not None or isinstance(getattr(obj, "__self__", None), LoopContext)
+        return isinstance(getattr(obj, "__self__", None), LoopContext)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
+        kind = type(obj)
+        if kind is TracedDict or kind is dict:
+            if attribute not in _DICT_NAMES:
+                return obj[attribute] if attribute in obj else self.undefined(obj=obj, name=attribute)
+        elif kind is _Namespace:
+            if attribute in obj._held and attribute[:1] != "_":
+                return obj._held[attribute]
+        elif attribute in _NAMES.get(kind, ()):
+            return getattr(obj, attribute)
         try:
             value = getattr(obj, attribute)
         except AttributeError:
@@ -760,6 +1026,7 @@ class _Environment(ImmutableSandboxedEnvironment):
     def getitem(self, obj: Any, argument: Any) -> Any:
         if not isinstance(argument, _SCALARS):
             _BUDGET.get().deep(argument)
+        _walk(obj)
         found = self._item(obj, argument)
         if isinstance(found, Undefined) and isinstance(argument, str) and _allowed(obj, argument):
             return getattr(obj, argument, found)
@@ -773,32 +1040,42 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         # Double underscores, as in Jinja: a template may name its own arguments "self", "context" and "obj".
+        for name in _HIDDEN if kwargs else ():
+            kwargs.pop(name, None)
+        budget = _BUDGET.get()
+        owner, cost = _method(__obj)
+        if cost is not None:
+            return _call_method(budget, owner, __obj, cost, args, kwargs)
         if not __self.is_safe_callable(__obj):
             raise _Refused("only macros, the listed functions and plain methods of text, lists and maps can be called")
-        budget = _BUDGET.get()
+        budget.spend(SLOT * (len(args) + len(kwargs)))
+        if isinstance(getattr(__obj, "__self__", None), LoopContext):
+            budget.deep(*args)  # loop.changed compares
         budget.depth += 1
         if budget.depth > MAX_DEPTH:
             raise _Refused(f"macros or loops call themselves more than {MAX_DEPTH} deep")
         try:
-            given = {name: value for name, value in kwargs.items() if name not in _HIDDEN}
-            return __self._call(budget, __context, __obj, args, given)
+            return budget.settle(__context.call(__obj, *args, **kwargs))
         finally:
             budget.depth -= 1
 
-    def _call(self, budget: _Budget, context: Context, function: Any, args: Any, kwargs: Any) -> Any:
-        owner, cost = _method(function)
-        budget.spend(SLOT * (len(args) + len(kwargs)))
-        if cost is not None:
-            budget.deep(*args, *kwargs.values())
-            budget.spend(cost(owner, *args, **kwargs))
-            if owner.__class__ is str and function.__name__ == "format":
-                return _Format().vformat(owner, args, kwargs)
-        elif isinstance(getattr(function, "__self__", None), LoopContext):
-            budget.deep(*args)  # loop.changed compares
-        return budget.settle(context.call(function, *args, **kwargs))
-
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         return _binary(operator, left, right)
+
+
+def _call_method(budget: _Budget, owner: Any, method: Any, cost: Cost, args: Any, kwargs: Any) -> Any:
+    """Call a plain method and pay: for its arguments, for what it reads and builds, and for what it gives."""
+    if args or kwargs:
+        budget.deep(*args, *kwargs.values())
+    budget.spend(SLOT * (len(args) + len(kwargs)) + cost(owner, *args, **kwargs))
+    if type(owner) is Traced:
+        budget.spend(SPAN * len(owner.spans))
+    name = method.__name__
+    if name == "format":
+        return _Format().vformat(owner, args, kwargs)
+    if budget.tracing and type(owner) is str and name in ("join", "replace"):
+        method = getattr(Traced(owner), name)
+    return budget.settle(method(*args, **kwargs))
 
 
 def _environment() -> _Environment:
@@ -810,10 +1087,10 @@ def _environment() -> _Environment:
     comparing = {test: _COMPARE[name] for test, name in _COMPARING_TESTS.items()}
     given: Any = environment.tests
     environment.tests = {
-        name: comparing.get(name) or _paid(test, _free if name in _FREE_TESTS else _deep)
+        name: comparing.get(name) or (test if name in _FREE_TESTS else _paid(name, test, _deep))
         for name, test in given.items()
     }
-    environment.filters = {name: _paid(*pair) for name, pair in _FILTERS.items()} | _INTERNAL
+    environment.filters = {name: _paid(name, *pair) for name, pair in _FILTERS.items()} | _INTERNAL
     environment.globals = dict(_GLOBALS)
     return environment
 
@@ -864,7 +1141,7 @@ class Template:
         self.source, self.name = source, name
         self.max_steps, self.max_characters = max_steps, max_characters
         try:
-            self._names, self._template = _compile(source)
+            self._names, self._fields, self._template = _compile(source)
         except (MemoryError, Exception) as error:
             raise self._bad(error, error.lineno if isinstance(error, TemplateSyntaxError) else None) from None
 
@@ -886,23 +1163,43 @@ class Template:
         BadTemplate
             If the template raises, passes a limit, or a variable is not data.
         """
-        budget = _Budget(self.max_steps, self.max_characters, _moment(now))
+        return "".join(self._pieces(now, variables, tracing=False)[0])
+
+    def trace(self, *, now: datetime.date | str | None = None, **variables: Any) -> Rendering:
+        """Return the same text as `render`, and where each of its characters came from.
+
+        A variable whose name ends in ``_token`` is the template's own text; everything else is data.
+
+        Examples
+        --------
+        >>> chat = Template("{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}{% endfor %}")
+        >>> rendering = chat.trace(messages=[{"role": "user", "content": " hi "}])
+        >>> [(rendering.text[run.start : run.stop], run.origin and run.origin.field, run.at) for run in rendering.runs]
+        [('<', None, 0), ('user', 'role', 0), ('>', None, 0), ('hi', 'content', 1)]
+        """
+        pieces, frames = self._pieces(now, variables, tracing=True)
+        return Rendering("".join(pieces), tuple(runs_of(pieces, frames)))
+
+    def _pieces(self, now: Any, variables: Mapping[str, Any], tracing: bool) -> tuple[list[str], list[int | None]]:
+        """Return what the template writes, bit by bit, and whose turn of the loop over messages wrote it."""
+        budget = _Budget(self.max_steps, self.max_characters, _moment(now), tracing)
         token = _BUDGET.set(budget)
+        pieces: list[str] = []
+        frames: list[int | None] = []
+        left = self.max_characters
         try:
-            return self._run({name: _plain(value, name) for name, value in variables.items()})
+            given = {name: _given(value, name, tracing) for name, value in variables.items()}
+            for piece in self._template.root_render_func(self._template.new_context(given)):
+                left -= len(piece)
+                if left < 0:
+                    raise _Refused(f"gives more than {self.max_characters:,} characters")
+                pieces.append(piece)
+                frames.append(budget.frame)
         except (MemoryError, Exception) as error:
             raise self._bad(error, self._line(error)) from None
         finally:
             _BUDGET.reset(token)
-
-    def _run(self, variables: dict[str, Any]) -> str:
-        text, left = io.StringIO(), self.max_characters
-        for piece in self._template.root_render_func(self._template.new_context(variables)):
-            left -= len(piece)
-            if left < 0:
-                raise _Refused(f"gives more than {self.max_characters:,} characters")
-            text.write(piece)
-        return text.getvalue()
+        return pieces, frames
 
     def uses(self, name: str) -> bool:
         """Tell whether the template mentions a name: ``tools``, ``strftime_now``, ``add_generation_prompt``.
@@ -913,6 +1210,16 @@ class Template:
         True
         """
         return name in self._names
+
+    def reads(self, field: str) -> bool:
+        """Tell whether the template looks at a field of something: ``tool_calls``, ``reasoning_content``.
+
+        Examples
+        --------
+        >>> Template("{{ messages[0].content }}{{ messages[0]['role'] }}").reads("role")
+        True
+        """
+        return field in self._fields
 
     def _line(self, error: BaseException) -> int | None:
         """Return the template's line the error came from: the innermost frame of its compiled code."""
@@ -932,16 +1239,18 @@ def _restore(source: str, name: str, max_steps: int, max_characters: int) -> Tem
     return Template(source, name, max_steps=max_steps, max_characters=max_characters)
 
 
-@lru_cache(maxsize=64)
-def _compile(source: str) -> tuple[frozenset[str], jinja2.Template]:
+@functools.lru_cache(maxsize=64)
+def _compile(source: str) -> tuple[frozenset[str], frozenset[str], jinja2.Template]:
     if len(source) > MAX_SOURCE:
         raise _Refused(f"the template has {len(source):,} characters (at most {MAX_SOURCE:,})")
     tree = _ENVIRONMENT.parse(source)
     names = frozenset(node.name for node in tree.find_all(nodes.Name))
+    fields = frozenset(node.attr for node in tree.find_all(nodes.Getattr))
+    fields |= frozenset(node.value for node in tree.find_all(nodes.Const) if isinstance(node.value, str))
     _Guard().visit(tree)
     tree.set_environment(_ENVIRONMENT)
     code = _ENVIRONMENT.compile(tree)
-    return names, jinja2.Template.from_code(_ENVIRONMENT, code, _ENVIRONMENT.make_globals(None))
+    return names, fields, jinja2.Template.from_code(_ENVIRONMENT, code, dict(_GLOBALS))
 
 
 def _cause(error: BaseException) -> str:
@@ -953,10 +1262,15 @@ def _cause(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "needs more memory than there is"
     if isinstance(error, TemplateError):
-        return _one_line(error.message or type(error).__name__)
+        return _one_line(_plainly(error.message or type(error).__name__))
     if isinstance(error, (_Refused, SyntaxError)):  # Python's own: more loops inside each other than it compiles
-        return _one_line(str(error.args[0]))
-    return f"{type(error).__name__}: {_one_line(str(error))}"
+        return _one_line(_plainly(str(error.args[0])))
+    return f"{type(error).__name__}: {_one_line(_plainly(str(error)))}"
+
+
+def _plainly(text: str) -> str:
+    """Name data by the types it has outside: a `TracedList` is a list."""
+    return re.sub(r"(?:prep_lib\.traced\.)?\bTraced(Dict|List|Int|Float|)\b", lambda it: it[1].lower() or "str", text)
 
 
 def _one_line(text: str) -> str:
@@ -975,14 +1289,24 @@ def _moment(now: datetime.date | str | None) -> datetime.datetime:
     return now if isinstance(now, datetime.datetime) else datetime.datetime.combine(now, datetime.time())
 
 
+def _given(value: Any, name: str, tracing: bool) -> Any:
+    """Return a copy of a variable, with its origins if they are kept; special tokens are the template's own."""
+    copy = _plain(value, name)
+    return traced(copy, name) if tracing and not name.endswith("_token") else copy
+
+
 def _plain(value: Any, where: str, depth: int = 0) -> Any:
     """Return a copy made of text, numbers, booleans, None, lists, tuples and dicts only."""
-    if value is None or type(value) in (str, bool, int, float):
+    if value is None or type(value) in _EXACT:
         return value
     if depth > MAX_DEPTH:
         raise _Refused(f"variable {where} is nested more than {MAX_DEPTH} deep")
     if isinstance(value, Mapping):
-        return {_plain(key, where, depth + 1): _plain(item, where, depth + 1) for key, item in value.items()}
+        return {
+            key if type(key) is str else _plain(key, where, depth + 1):
+            item if type(item) is str else _plain(item, where, depth + 1)
+            for key, item in value.items()
+        }  # fmt: skip
     if isinstance(value, (list, tuple)):
         return [_plain(item, where, depth + 1) for item in value]
     for kind, copy in ((str, str.__str__), (int, int), (float, float)):
@@ -992,5 +1316,7 @@ def _plain(value: Any, where: str, depth: int = 0) -> Any:
         return _plain(value.tolist(), where, depth + 1)
     raise _Refused(f"variable {where} holds a {type(value).__name__}; give text, numbers, lists and maps")
 
+
+_EXACT = frozenset({str, bool, int, float})
 
 __all__ = ["FIXED_DATE", "MAX_CHARACTERS", "MAX_STEPS", "Template", "tojson"]

@@ -250,7 +250,7 @@ def bar(parts: Iterable[Part], whole: float, label: str) -> Html:
     return tag("div", drawn, cls="bar", role="img", aria_label=label)
 
 
-def chip(label: object, kinds: str, detail: str) -> Html:
+def chip(label: object, kinds: str, detail: str, name: str = "") -> Html:
     """Return one token: its text, and the line a pointer or the keyboard brings up.
 
     Parameters
@@ -260,9 +260,12 @@ def chip(label: object, kinds: str, detail: str) -> Html:
         Classes: ``on`` trained, ``ctl`` control, ``pad`` padding, none of them context.
     detail : str
         Short: it is repeated for every token.
+    name : str
+        What a link jumps to: letters, digits and ``-`` only. Empty: nothing does.
     """
     # One f-string, not tag(): a page may hold thousands of these, and is drawn while somebody types.
-    return Html(f'<b class="{("chip " + kinds).strip()}" tabindex=0>{escape(label)}<i>{escape(detail)}</i></b>')
+    target = f" id={name}" if name else ""
+    return Html(f'<b class="{("chip " + kinds).strip()}" tabindex=0{target}>{escape(label)}<i>{escape(detail)}</i></b>')
 
 
 def chips(groups: Iterable[tuple[str, str, Sequence[Html], str]], hint: str, label: str) -> Html:
@@ -291,6 +294,30 @@ def chips(groups: Iterable[tuple[str, str, Sequence[Html], str]], hint: str, lab
 def _group(heading: str, sentence: str, members: Sequence[Html], kind: str) -> Html:
     why = tag("span", tag("em", heading), " ", sentence, cls="why")
     return tag("span", join(members), why, cls=kind or None, role="listitem", title=f"{heading} · {sentence}")
+
+
+def runs(groups: Iterable[tuple[object, str, Sequence[Html], str]], every: str, hint: str, label: str) -> Html:
+    """Return tokens in runs, beside each the reason its tokens share: nobody has to point at one to read it.
+
+    Parameters
+    ----------
+    groups : iterable of (heading, sentence, chips, kind)
+        `kind` is ``on`` where the run is trained, ``pad`` where it is cut off, or empty.
+    every : str
+        What opens the line of every token at once, without a script.
+    hint : str
+        What stands at the bottom while no token is chosen; the line of the chosen one covers it.
+    label : str
+        What the list is, for a screen reader.
+    """
+    drawn = join(
+        tag("div", tag("div", tag("b", heading), sentence, cls="said"), tag("div", *members), cls=f"run {kind}".strip(),
+            role="listitem")
+        for heading, sentence, members, kind in groups
+    )  # fmt: skip
+    opener = tag("details", tag("summary", every), cls="every")
+    row = tag("div", drawn, cls="runs", role="list", aria_label=label)
+    return tag("div", opener, row, tag("div", hint, cls="under"), cls="told")
 
 
 def fold(summary: object, *children: object, opened: bool = False) -> Html:
@@ -402,7 +429,7 @@ _RULES = """
  padding:5px 8px;border:0;border-bottom:1px solid var(--line);max-width:none}
 .prep table.grid td:not(.word),.prep table.grid td:first-child{white-space:nowrap}
 .prep table.grid th.word:nth-child(n),.prep table.grid td.word:nth-child(n){text-align:left}
-.prep table.grid th{color:var(--dim);font-weight:600}
+.prep table.grid th{color:var(--dim);font-weight:600;overflow-wrap:normal}
 .prep table.grid tr.best td{font-weight:700}
 .prep table.dataframe{border-collapse:collapse;border:0;font:13px/1.45 var(--sans);font-variant-numeric:tabular-nums}
 .prep table.dataframe th,.prep table.dataframe td{padding:5px 10px;border:0;border-bottom:1px solid var(--line);
@@ -478,9 +505,59 @@ _RULES = """
  text-overflow:ellipsis;font-variant-numeric:tabular-nums}
 .prep .chips .chip:focus>i:last-child,.prep .chips>span:focus-within>.why{display:block;z-index:1}
 .prep .chips .chip:hover>i:last-child,.prep .chips>span:hover>.why{display:block;z-index:2}
+.prep .told{position:relative;padding-bottom:34px}
+.prep .runs{max-height:80vh;overflow-y:auto;padding:2px;
+ background:linear-gradient(var(--card) 60%,transparent) top/100% 30px,
+ linear-gradient(transparent,var(--card) 40%) bottom/100% 30px,
+ linear-gradient(var(--line),transparent) top/100% 9px,linear-gradient(transparent,var(--line)) bottom/100% 9px;
+ background-repeat:no-repeat;background-attachment:local,local,scroll,scroll}
+.prep .run{display:grid;grid-template-columns:minmax(120px,210px) minmax(0,1fr);gap:2px 14px;padding:7px 0;
+ border-top:1px solid var(--line)}
+.prep .run:first-child{border-top:0}
+.prep .said{font-size:12px;line-height:1.4;color:var(--dim);border-left:3px solid var(--line);padding-left:8px}
+.prep .said b{display:block;color:var(--ink);font-size:13px}
+.prep .run.on>.said{border-left-color:var(--on)}
+.prep .run.on>.said b{color:var(--on)}
+.prep .run.pad>.said{border-left-style:dashed}
+.prep .runs .chip:hover,.prep .runs .chip:focus{outline:2px solid var(--on);outline-offset:1px}
+.prep .chip:target{outline:3px solid var(--bad);outline-offset:2px}
+.prep .under,.prep .runs .chip>i:last-child{position:absolute;left:0;right:0;bottom:0;height:26px;overflow:hidden;
+ font:13px/26px var(--sans);font-variant-numeric:tabular-nums;color:var(--ink);background:var(--card);
+ white-space:nowrap;text-overflow:ellipsis}
+.prep .under{color:var(--dim);border-top:1px solid var(--line)}
+.prep .runs .chip>i:last-child{display:none;border-top:1px solid var(--line)}
+.prep .runs .chip:focus>i:last-child{display:block;z-index:1}
+.prep .runs .chip:hover>i:last-child{display:block;z-index:2}
+.prep .every[open]~.runs .chip>i:last-child{display:block;position:static;height:auto;border:0;background:none;
+ color:var(--dim);font:11px/1.35 var(--sans);white-space:normal}
+.prep .every[open]~.runs .chip{border-color:var(--line);border-style:solid;border-width:1px 1px 2px;padding:2px 4px}
+.prep .chip>small{display:block;font:400 11px/1.3 var(--mono);color:var(--dim);border-bottom:1px dotted var(--line)}
+.prep .even{display:grid;grid-template-columns:minmax(90px,170px) repeat(2,minmax(0,1fr));gap:0 12px;font-size:13px}
+.prep .even>*{border-top:1px solid var(--line);padding:6px 0;min-width:0}
+.prep .even>.top{border-top:0;font-weight:600;color:var(--dim)}
+.prep .chip.faint{opacity:.62}
+.prep .behind{opacity:.55}
+.prep .skip{position:absolute;clip-path:inset(50%);width:1px;height:1px;overflow:hidden;white-space:nowrap}
+.prep .skip:focus{position:static;clip-path:none;width:auto;height:auto}
+.prep .soft{white-space:normal}
+.prep .below{display:block;color:var(--dim);font-weight:400;white-space:normal}
+.prep-controls h3{font:650 14px/1.3 system-ui,sans-serif;margin:12px 0 2px;padding-top:8px;
+ border-top:1px solid var(--jp-border-color2,#d5dbe5)}
+.prep-controls .widget-inline-hbox:is(.widget-text,.widget-textarea,.widget-dropdown){flex-direction:column;height:auto;
+ align-items:stretch}
+.prep-controls .widget-inline-hbox:is(.widget-text,.widget-textarea,.widget-dropdown)>.widget-label{width:auto;
+ text-align:left;height:auto;line-height:1.4;max-width:none;font-size:12px}
+.prep-controls .widget-inline-hbox:is(.widget-text,.widget-dropdown)>:last-child{flex:0 0 auto;width:100%;
+ min-height:28px}
+.prep-source textarea{white-space:pre;overflow-x:auto;font-size:12px}
+@media print{.prep .runs{max-height:none}}
+.prep a{color:var(--on);text-decoration:underline}
+.prep .note a{color:inherit}
 @media(max-width:700px){.prep-page>.prep{padding:12px}}
 @container(max-width:820px){.prep .two{grid-template-columns:minmax(0,1fr);gap:0}}
 @container(max-width:560px){
+.prep .run{grid-template-columns:minmax(0,1fr)}
+.prep .even{grid-template-columns:minmax(0,1fr)}.prep .even>:nth-child(3n+2),.prep .even>:nth-child(3n){border-top:0}
 .prep .card{padding:10px}
 .prep .strip{grid-template-columns:minmax(0,1fr) 56px}.prep .strip .bar{grid-column:1/3;grid-row:2}
 .prep .tokens{padding-bottom:162px}.prep .hint{height:154px}.prep .why{height:122px}

@@ -37,6 +37,7 @@ import yaml
 from prep_lib import engine
 from prep_lib.chat.process import Processor, ProcessorFactory
 from prep_lib.chat.strategy import StrategyFactory
+from prep_lib.chat.template import ChatTemplate
 from prep_lib.errors import DAMAGE, BadInput, BadParameter, BadRecord, PrepError, unknown
 from prep_lib.files import Span, compression, read_lines
 from prep_lib.source import jsonl, parquet
@@ -575,16 +576,17 @@ def _judge(values: Mapping[str, Any], run: Run) -> tuple[_Judge, list[str]]:
 
 def _processor(values: Mapping[str, Any], run: Run) -> Processor | None:
     """Build the processor or strategy the parameters name; a strategy alone is only tried."""
-    strategy = str(values.get("strategy", ""))
-    if not strategy and "processor" not in values:
+    strategy, template = str(values.get("strategy", "")), run.place(str(values.get("template", "")))
+    if not strategy and not template and "processor" not in values:
         return None
     tokenizer = _tokenizer(str(values["tokenizer"]), run)
     params: dict[str, Any] = dict(pairs(str(values.get("strategy_params", ""))))
     params |= {name: values[name] for name in ("train_after_stop", "allow_multi_token") if name in values}
     if "processor" not in values:
-        StrategyFactory.create(strategy, tokenizer, **params)
+        ChatTemplate.load(template, tokenizer) if template else StrategyFactory.create(strategy, tokenizer, **params)
         return None
-    return ProcessorFactory.create_named(str(values["processor"]), tokenizer, strategy, **params)
+    params |= {name: values[name] for name in ("answers", "reasoning", "tool_calls", "weights") if name in values}
+    return ProcessorFactory.create_named(str(values["processor"]), tokenizer, strategy, template=template, **params)
 
 
 def _tokenizer(text: str, run: Run) -> AutoTokenizer:

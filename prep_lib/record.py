@@ -134,7 +134,7 @@ class Repeat:
             raise BadParameter(f"record: a document cannot repeat {self.n} times; use 1 or more, or a Drop")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Message:
     """One turn: who speaks and what is said.
 
@@ -143,18 +143,103 @@ class Message:
     role : str
         ``system``, ``user``, ``assistant`` or ``tool``.
     content : str
+        What is said; empty where a turn is only tool calls.
+    reasoning : str or None
+        What was thought before the content. None: nothing was recorded, which is not the same as an empty thought.
+    tool_calls : tuple of mapping
+        ``{"type": "function", "id"?: str, "function": {"name": str, "arguments": mapping or str}}``, as in the data.
+    tool_call_id, name : str or None
+        Which call a tool answers, and who speaks. None: not told.
     train : bool or None
         Whether an assistant turn is a target. None: the policy decides (by default every assistant turn is).
+    weight : float or None
+        How much its tokens count, 0 or more; 0 makes it context whatever `train` says. None: not told, so 1.
+
+    Examples
+    --------
+    >>> Message("assistant", "4", reasoning="2 + 2").as_dict()
+    {'role': 'assistant', 'content': '4', 'reasoning_content': '2 + 2'}
     """
 
     role: str
-    content: str
+    content: str = ""
+    reasoning: str | None = None
+    tool_calls: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+    tool_call_id: str | None = None
+    name: str | None = None
     train: bool | None = None
+    weight: float | None = None
+
+    def __init__(
+        self,
+        role: str,
+        content: str = "",
+        reasoning: str | None = None,
+        tool_calls: tuple[Mapping[str, Any], ...] = (),
+        tool_call_id: str | None = None,
+        name: str | None = None,
+        train: bool | None = None,
+        weight: float | None = None,
+    ) -> None:
+        # A frozen dataclass sets each field through object.__setattr__: 1.4 us a message where this takes 0.7, and
+        # reading a conversation is little more than making its messages.
+        values = self.__dict__
+        values["role"] = role
+        values["content"] = content
+        values["reasoning"] = reasoning
+        values["tool_calls"] = tool_calls
+        values["tool_call_id"] = tool_call_id
+        values["name"] = name
+        values["train"] = train
+        values["weight"] = weight
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the message as chat templates read it: role and content, the rest only where there is some."""
+        told: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.reasoning is not None:
+            told["reasoning_content"] = self.reasoning
+        if self.tool_calls:
+            told["tool_calls"] = list(self.tool_calls)
+        if self.tool_call_id is not None:
+            told["tool_call_id"] = self.tool_call_id
+        if self.name is not None:
+            told["name"] = self.name
+        return told
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """Messages in order, and the id of the record they came from."""
+    """Messages in order, the tools they may call, and the id of the record they came from."""
 
     id: str
     messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+
+
+@dataclass(frozen=True)
+class Preference:
+    """One prompt and two answers to it, the better one first.
+
+    Parameters
+    ----------
+    id : str
+    prompt, chosen, rejected : tuple of Message
+        ``prompt + chosen`` and ``prompt + rejected`` are the two conversations.
+    tools : tuple of mapping
+    """
+
+    id: str
+    prompt: tuple[Message, ...]
+    chosen: tuple[Message, ...]
+    rejected: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
+
+
+@dataclass(frozen=True)
+class Rated:
+    """A conversation whose last answer somebody called good (True) or bad."""
+
+    id: str
+    messages: tuple[Message, ...]
+    label: bool
+    tools: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)

@@ -37,3 +37,7 @@ def markers(text: str) -> list[str]:
     []
     """
     return MARKER.findall(text)
+
+
+#: The tags around what a model thinks: a model writes them itself, so inside an answer they are control tokens.
+THOUGHT_TAG = re.compile(r"</?(?:seed:)?think>")

@@ -395,6 +395,23 @@ class Run:
         _write(path, text)
         return path
 
+    def write(self, files: Mapping[str, str]) -> dict[str, str]:
+        """Write texts beside the output of this notebook, as a Save button hands them over.
+
+        Parameters
+        ----------
+        files : mapping
+            Name -> text: ``{"template.jinja": "…"}``.
+
+        Returns
+        -------
+        dict
+            Name -> place, relative to the workspace, as parameters take it.
+        """
+        for name, text in files.items():
+            _write(self.data / Path(name).name, text)
+        return {name: (self.data / Path(name).name).relative_to(self.root).as_posix() for name in files}
+
     def _way(self) -> list[dict[str, dict[str, Any]]]:
         """Return the notebooks of the way this one belongs to: those that share its first digit."""
         found = find_notebook(self.notebook, self.root).parent.glob(f"{self.notebook[:1]}*.ipynb")

@@ -1,11 +1,12 @@
 """Processors: records become the arrays a trainer reads, in batches, with a reason for each one that is lost.
 
-    pt    {text}                          sequence                       text ids, then one EOS
-    sft   {query, response} | {messages}  sequence, loss_mask
-    dpo   {query, chosen, rejected}       chosen, chosen_mask, rejected, rejected_mask, prompt_length
+    pt    a text                  sequence                       text ids, then one EOS
+    sft   a conversation          sequence, loss_mask
+    dpo   a prompt, two answers   chosen, chosen_mask, rejected, rejected_mask, prompt_length
+    kto   a conversation, rated   sequence, loss_mask, label
 
-    records ──read──▶ texts ──encode_many──▶ ids ──lay──▶ strands ──weave──▶ Row │ Drop │ BadRecord
-                                                                             └─fit──▶ Row │ Drop
+    record ──read──┬─ strategy: texts ──encode_many──▶ ids ──lay──▶ strands ──weave──▶ Row │ Drop │ BadRecord
+                   └─ chat template: rendered.rows ──────────────────────────────────▶ Row │ Drop │ BadRecord
 
 All texts of a batch are encoded in one call and all sequences woven in one copy; nothing is done token by token.
 """
@@ -15,15 +16,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from itertools import chain, compress, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
+from prep_lib.chat import conversation, rendered
+from prep_lib.chat.mask import Policy
+from prep_lib.chat.row import Row, no_target
 from prep_lib.chat.strategy import ChatML, Piece, PromptStrategy, StrategyFactory, Turn
+from prep_lib.chat.template import ChatTemplate
 from prep_lib.errors import AcceleratorMismatch, BadParameter, BadRecord
-from prep_lib.record import Drop
+from prep_lib.record import Conversation, Drop, Message, Preference, Rated
 from prep_lib.registry import Registry
 
 if TYPE_CHECKING:
@@ -31,59 +36,23 @@ if TYPE_CHECKING:
 
     from prep_lib.tokens.tokenizer import AutoTokenizer
 
-#: What may happen to a row longer than the limit.
-TOO_LONG = ("drop", "cut_turns", "cut")
-
-#: Fields of a message that hold what a model should learn and that no strategy writes: refused, never lost.
-UNWRITTEN = ("tool_calls", "function_call", "reasoning_content", "reasoning", "thinking", "weight", "loss_weight")
-
-#: Roles and targets of one question and its answer.
-PAIR = ("user", "assistant"), (False, True)
+T = TypeVar("T")
 
 #: Shapes of conversations remembered per processor; a data set with more of them starts afresh.
 SHAPES = 4096
 
 
-@dataclass(slots=True)
-class Row:
-    """The arrays of one record and the count of every token in them.
-
-    Parameters
-    ----------
-    arrays : dict of str to ndarray
-        Ids as int32, masks as bool. Rows of one batch share memory; copy an array to keep it beyond the batch.
-    content, control, eos : int, tokens
-        Over all arrays of ids: text of the record, format tokens (markers made of text too), ids equal to the EOS id
-        among the format tokens. They describe the record as it was processed: `fit` leaves them as they are, so
-        ``content + control + eos == tokens + cut``.
-    turn : (n,) int32 or None
-        Index of the message each token of the sequence belongs to. None: there are no turns (pt, dpo).
-    literal_specials : int
-        Control tokens spelled inside the texts. They are text and stay text.
-    ids : tuple of str
-        The names of the arrays that hold token ids.
-    """
-
-    arrays: dict[str, np.ndarray]
-    content: int
-    control: int
-    eos: int
-    turn: np.ndarray | None = None
-    literal_specials: int = 0
-    ids: tuple[str, ...] = ("sequence",)
-
-    @property
-    def tokens(self) -> int:
-        """How many ids the row holds now."""
-        return sum(len(self.arrays[name]) for name in self.ids)
-
-
 class _Read(NamedTuple):
-    """A record after checking: its texts, the role of each, and which of them are targets."""
+    """A record after checking: its texts, the role of each, which of them are targets, and what a row keeps of it.
+
+    Of a preference `split` tells how many texts are the prompt, and where the rejected answer begins.
+    """
 
     texts: list[str]
     roles: tuple[str, ...]
     trained: tuple[bool, ...]
+    split: tuple[int, int] = (0, 0)
+    talk: Conversation | Rated | None = None
 
 
 class _Shape(NamedTuple):
@@ -107,6 +76,7 @@ class _Strand(NamedTuple):
     content: int
     control: int
     eos: int
+    talk: Conversation | Rated | None = None
 
     def verdict(self) -> Drop | None:
         """Judge the mask: all of one kind teaches nothing, or was never meant."""
@@ -137,7 +107,7 @@ class Processor:
     Parameters
     ----------
     tokenizer : AutoTokenizer
-    strategy : PromptStrategy or None
+    strategy : PromptStrategy, ChatTemplate or None
         None: the processor needs none.
 
     Attributes
@@ -148,6 +118,8 @@ class Processor:
         The names of its arrays in order. Empty: whatever the first row has.
     id_keys : tuple of str
         Those that hold token ids. Empty: every one-dimensional array of integers.
+    packs : bool
+        Whether its rows may be packed: they are one sequence, and nothing in them belongs to the row as a whole.
 
     Examples
     --------
@@ -159,13 +131,14 @@ class Processor:
     """
 
     type: ClassVar[str] = ""
-    keys: ClassVar[tuple[str, ...]] = ()
+    keys: tuple[str, ...] = ()
     id_keys: ClassVar[tuple[str, ...]] = ()
+    packs: ClassVar[bool] = True
 
     tokenizer: AutoTokenizer | None = None
-    strategy: PromptStrategy | None = None
+    strategy: PromptStrategy | ChatTemplate | None = None
 
-    def __init__(self, tokenizer: AutoTokenizer | None, strategy: PromptStrategy | None = None) -> None:
+    def __init__(self, tokenizer: AutoTokenizer | None, strategy: PromptStrategy | ChatTemplate | None = None) -> None:
         self.tokenizer, self.strategy = tokenizer, strategy
 
     def arrays(self, record: dict[str, Any]) -> dict[str, np.ndarray] | Drop:
@@ -203,14 +176,15 @@ class Processor:
         raise BadParameter(f"chat/process: {type(self).__name__} cannot explain its tokens; define pieces(record, key)")
 
     def describe(self) -> dict[str, Any]:
-        """Return what the manifest keeps: type, strategy with its parameters, and the mask rule."""
+        """Return what the manifest keeps: type, strategy with its parameters or template, and the mask rule."""
         strategy = self.strategy
-        told = None if strategy is None else {"name": strategy.name, "params": _plain(strategy.params)}
+        plain = strategy if isinstance(strategy, PromptStrategy) else None
         return {
             "type": self.type,
             "id_keys": list(self.id_keys),
-            "strategy": told,
-            "train_after_stop": strategy is not None and strategy.train_after_stop,
+            "strategy": plain and {"name": plain.name, "params": _plain(plain.params)},
+            "template": strategy.describe() if isinstance(strategy, ChatTemplate) else None,
+            "train_after_stop": plain is not None and plain.train_after_stop,
         }
 
     def _made(self, record: dict[str, Any]) -> dict[str, np.ndarray] | Drop:
@@ -233,7 +207,7 @@ class Processor:
 
     def _row_of(self, made: dict[str, np.ndarray]) -> Row | Drop:
         ids = self.id_keys or tuple(name for name, array in made.items() if array.ndim == 1 and array.dtype.kind == "i")
-        if _no_target(made):
+        if no_target(made):
             return Drop("no_target")
         return Row(made, *self._count([made[name] for name in ids]), ids=ids)
 
@@ -266,7 +240,7 @@ class _Batched(Processor):
         return row if isinstance(row, Drop) else row.arrays
 
     def _batch(self, records: Sequence[dict[str, Any]]) -> list[Row | Drop | BadRecord]:
-        reads = _read_all(self._read, records)
+        reads = [_caught(self._read, record) for record in records]
         contents, literals = self._encode(reads)
         drafts = [self._draft(read, parts) for read, parts in zip(reads, contents, strict=True)]
         woven = _weave([strand for draft in drafts if isinstance(draft, tuple) for strand in draft])
@@ -290,19 +264,17 @@ class _Batched(Processor):
         """
         if key is not None and key not in self.id_keys:
             raise BadParameter(f"chat/process: {self.type}: no ids under {key!r}; known: {', '.join(self.id_keys)}")
-        reads: list[_Read | BadRecord] = [self._read(record)]
+        reads: list[_Read | Drop | BadRecord] = [self._read(record)]
         (contents,), _ = self._encode(reads)
         read = reads[0]
         draft = self._draft(read, contents)
-        if isinstance(read, BadRecord):
-            raise read
-        if not isinstance(draft, tuple):
-            raise draft if isinstance(draft, BadRecord) else BadRecord(draft.reason, "dropped")
+        if not isinstance(draft, tuple) or not isinstance(read, _Read):
+            raise draft if isinstance(draft, BadRecord) else BadRecord(getattr(draft, "reason", ""), "dropped")
         return self._explain(_turns(read, contents), self.id_keys.index(key or self.id_keys[0]))
 
-    def _draft(self, read: _Read | BadRecord, contents: list[np.ndarray]) -> _Draft:
+    def _draft(self, read: _Read | Drop | BadRecord, contents: list[np.ndarray]) -> _Draft:
         try:
-            return read if isinstance(read, BadRecord) else self._lay(read, contents)
+            return self._lay(read, contents) if isinstance(read, _Read) else read
         except BadRecord as error:
             return error
 
@@ -321,7 +293,7 @@ class _Batched(Processor):
         """Cut the arrays of one record out of the woven batch; its first sequence is number `at`."""
         raise NotImplementedError
 
-    def _encode(self, reads: list[_Read | BadRecord]) -> tuple[list[list[np.ndarray]], list[int]]:
+    def _encode(self, reads: list[_Read | Drop | BadRecord]) -> tuple[list[list[np.ndarray]], list[int]]:
         """Return the ids of each record's texts, and how many control tokens are spelled in them; spoils bad reads."""
         literals = self._inspect(reads)
         texts = [text for read in reads if isinstance(read, _Read) for text in read.texts]
@@ -329,7 +301,7 @@ class _Batched(Processor):
         parts = iter([flat[a:b] for a, b in pairwise(offsets.tolist())])
         return [[next(parts) for _ in read.texts] if isinstance(read, _Read) else [] for read in reads], literals
 
-    def _inspect(self, reads: list[_Read | BadRecord]) -> list[int]:
+    def _inspect(self, reads: list[_Read | Drop | BadRecord]) -> list[int]:
         """Count literal control tokens a record; records with lone surrogates become BadRecords in place."""
         # One look at all texts together: most batches hold neither, and then no text is looked at alone.
         joined = _joined(reads)
@@ -376,7 +348,7 @@ class PreTrainProcessor(_Batched):
     """
 
     type = "pt"
-    keys = ("sequence",)
+    keys: tuple[str, ...] = ("sequence",)
     id_keys = ("sequence",)
 
     def __init__(self, tokenizer: AutoTokenizer) -> None:
@@ -404,17 +376,63 @@ class PreTrainProcessor(_Batched):
 
 
 class _Chat(_Batched):
-    """What processors with a strategy share."""
+    """What processors of conversations share.
 
-    strategy: PromptStrategy
+    With a strategy, texts are encoded apart and format tokens put around them. With a chat template, conversations are
+    rendered and encoded as a whole (`chat.rendered`). Both know the same forms of records and the same policy.
+    """
 
-    def __init__(self, tokenizer: AutoTokenizer, strategy: PromptStrategy | None = None) -> None:
+    strategy: PromptStrategy | ChatTemplate
+
+    def __init__(
+        self,
+        tokenizer: AutoTokenizer,
+        strategy: PromptStrategy | ChatTemplate | None = None,
+        policy: Policy | None = None,
+    ) -> None:
         super().__init__(tokenizer, ChatML(tokenizer) if strategy is None else _checked(strategy, tokenizer, self.type))
+        self.policy = Policy() if policy is None else policy
+        if self.policy.weights:
+            self.keys = (*type(self).keys, "loss_weight")
         self._shapes: dict[tuple[Any, ...], _Shape | None] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         # What was seen so far must not change the digest of a processor.
         return {**self.__dict__, "_shapes": {}}
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the manifest keeps: type, strategy or template, and the mask rule."""
+        told = super().describe()
+        after = told["train_after_stop"] or self.policy.train_after_stop
+        return {**told, "policy": asdict(self.policy), "train_after_stop": after}
+
+    def _batch(self, records: Sequence[dict[str, Any]]) -> list[Row | Drop | BadRecord]:
+        if not isinstance(self.strategy, ChatTemplate):
+            return super()._batch(records)
+        return self._rendered(self.strategy, [_caught(self._take, record) for record in records])
+
+    def _take(self, record: dict[str, Any]) -> Any:
+        """Read a record of any known form as what this processor is for."""
+        raise NotImplementedError
+
+    def _rendered(self, template: ChatTemplate, taken: list[Any]) -> list[Row | Drop | BadRecord]:
+        raise NotImplementedError
+
+    def _explain(self, turns: list[Turn], which: int) -> list[Piece]:
+        return self._plain_strategy.pieces(turns)
+
+    @property
+    def _plain_strategy(self) -> PromptStrategy:
+        if isinstance(self.strategy, ChatTemplate):
+            raise BadParameter(
+                f"chat/process: {self.type}: pieces are a strategy's; use chat.mask.explain for a template"
+            )
+        return self.strategy
+
+    def _weighed(self, messages: Sequence[Message]) -> None:
+        for at, message in enumerate(messages):
+            if message.weight is not None and message.weight not in (0, 1) and not self.policy.weights:
+                raise BadRecord("weight_refused", f"messages[{at}]: a weight that is neither 0 nor 1; ask for weights")
 
     def _strand(self, roles: tuple[str, ...], trained: tuple[bool, ...], contents: list[np.ndarray]) -> _Strand:
         """Lay out one conversation: from its shape when the strategy has one, else from its pieces."""
@@ -437,10 +455,11 @@ class _Chat(_Batched):
 
     def _shape_of(self, roles: tuple[str, ...], trained: tuple[bool, ...]) -> _Shape | None:
         # A strategy that overrides pieces has the last word: its pieces are what is stored.
-        if type(self.strategy).pieces is not PromptStrategy.pieces:
+        strategy = self._plain_strategy
+        if type(strategy).pieces is not PromptStrategy.pieces:
             return None
         with _user_code("strategy_failed"):
-            layout = self.strategy.layout(roles, trained)
+            layout = strategy.layout(roles, trained)
         if layout is None:
             return None
         shown = [piece for piece in layout if piece.ids or piece.part == "content"]
@@ -452,7 +471,7 @@ class _Chat(_Batched):
     def _from_pieces(self, roles: tuple[str, ...], trained: tuple[bool, ...], contents: list[np.ndarray]) -> _Strand:
         with _user_code("strategy_failed"):
             turns = [Turn(*turn) for turn in zip(roles, (ids.tolist() for ids in contents), trained, strict=True)]
-            pieces = self.strategy.pieces(turns)
+            pieces = self._plain_strategy.pieces(turns)
             parts = [np.array(piece.ids, dtype=np.int32) for piece in pieces]
         targets = sum(len(piece.ids) for piece in pieces if piece.trained)
         content = sum(len(piece.ids) for piece in pieces if piece.part == "content")
@@ -466,90 +485,174 @@ class _Chat(_Batched):
 
 
 class SFTProcessor(_Chat):
-    """``{"query", "response"}`` or ``{"messages"}`` becomes a sequence and the mask of its targets.
+    """A conversation of any known form becomes a sequence and the mask of its targets.
 
     Parameters
     ----------
     tokenizer : AutoTokenizer
-    strategy : PromptStrategy or None
+    strategy : PromptStrategy, ChatTemplate or None
         None: ChatML with its defaults.
+    policy : Policy or None
+        Which answers are trained. None: all.
 
     Notes
     -----
-    A message is ``{"role", "content"}``, and ``"train": False`` on an answer keeps it as context. An answer of no
-    tokens is never a target: its stop token alone would teach silence.
+    Records are read by `conversation.read`: messages, ShareGPT, Alpaca, query and response, prompt and completion. An
+    answer of no tokens is never a target: its stop token alone would teach silence.
 
     *Drops* ``empty``: no message. ``empty_response``: all answers to train are empty. ``no_target``: no answer is to be
-    trained. ``no_context``: every token would be a target, so there is nothing to answer.
+    trained. ``no_context``: every token would be a target, so there is nothing to answer. With a template also the
+    reasons of `mask.Unproven`.
+    *Fails* as `conversation.read`; ``unwritten_field``: a strategy cannot write tools, calls or reasoning;
+    ``weight_refused``; ``template_failed``.
     """
 
     type = "sft"
-    keys = ("sequence", "loss_mask")
+    keys: tuple[str, ...] = ("sequence", "loss_mask")
     id_keys = ("sequence",)
 
+    def _take(self, record: dict[str, Any]) -> Conversation | Rated:
+        made = conversation.read(record)
+        if not isinstance(made, Conversation):
+            raise _other_form(self.type, made)
+        self._weighed(made.messages)
+        return made
+
+    def _rendered(self, template: ChatTemplate, taken: list[Any]) -> list[Row | Drop | BadRecord]:
+        return rendered.rows(template, self.policy, taken)
+
     def _read(self, record: dict[str, Any]) -> _Read:
-        # Tables that mix both shapes fill the columns of the other one with nulls.
-        if isinstance(record, dict) and record.get("messages") is not None:
-            return _read_messages(record["messages"])
-        return _Read([_text(record, "query"), _text(record, "response")], *PAIR)
+        talk = self._take(record)
+        trained = [False] * len(talk.messages)
+        for at in self.policy.wanted(talk.messages):
+            trained[at] = True
+        roles = tuple([message.role for message in talk.messages])
+        return _Read(_texts(talk.messages, talk.tools), roles, tuple(trained), (0, 0), talk)
 
     def _lay(self, read: _Read, contents: list[np.ndarray]) -> _Draft:
-        if not contents:
-            return Drop("empty")
         # An answer of no tokens is no target; in nearly all records there is none, and the flags stay as read.
         sized = all(map(len, contents))
         trained = read.trained if sized else tuple(map(_both, read.trained, map(len, contents)))
         strand = self._strand(read.roles, trained, contents)
-        if any(read.trained) and not any(trained):
+        if not any(trained) and (any(read.trained) or (read.talk and self.policy.silent(read.talk.messages))):
             return Drop("empty_response")
-        return strand.verdict() or (strand,)
+        return strand.verdict() or (strand._replace(talk=read.talk) if self._keeps_talk else strand,)
+
+    @property
+    def _keeps_talk(self) -> bool:
+        """Whether a row holds more of its record than the strategy writes."""
+        return self.policy.weights
 
     def _row(self, draft: tuple[_Strand, ...], at: int, woven: _Woven) -> Row:
         (strand,), span = draft, woven.span(at)
         arrays = {"sequence": woven.ids[span], "loss_mask": woven.mask[span]}
-        return Row(arrays, strand.content, strand.control, strand.eos, woven.turn[span])
+        row = Row(arrays, strand.content, strand.control, strand.eos, woven.turn[span])
+        if self.policy.weights and strand.talk is not None and row.turn is not None:
+            arrays["loss_weight"] = rendered.weights(strand.talk.messages, row.turn, arrays["loss_mask"])
+        return row
 
-    def _explain(self, turns: list[Turn], which: int) -> list[Piece]:
-        return self.strategy.pieces(turns)
+
+class KTOProcessor(SFTProcessor):
+    """A conversation whose last answer was called good or bad: its sequence, the mask of that answer, and the label.
+
+    Notes
+    -----
+    ``label`` is (1,) int32, 1 for good. Earlier answers are context. Rows are never packed.
+
+    *Drops* and *fails* as `SFTProcessor`.
+    """
+
+    type = "kto"
+    keys: tuple[str, ...] = ("sequence", "loss_mask", "label")
+    packs = False
+
+    def _take(self, record: dict[str, Any]) -> Rated:
+        made = conversation.read(record)
+        if not isinstance(made, Rated):
+            raise _other_form(self.type, made)
+        self._weighed(made.messages)
+        return replace(made, messages=(*rendered.context(made.messages[:-1]), *made.messages[-1:]))
+
+    def _rendered(self, template: ChatTemplate, taken: list[Any]) -> list[Row | Drop | BadRecord]:
+        rows = super()._rendered(template, taken)
+        return [_labelled(row, talk) if isinstance(row, Row) else row for row, talk in zip(rows, taken, strict=True)]
+
+    _keeps_talk = True
+
+    def _row(self, draft: tuple[_Strand, ...], at: int, woven: _Woven) -> Row:
+        return _labelled(super()._row(draft, at, woven), draft[0].talk)
 
 
 class DPOProcessor(_Chat):
-    """``{"query", "chosen", "rejected"}`` becomes two sequences with one shared prompt, and their masks.
+    """A prompt and two answers become two sequences that begin alike, and their masks.
 
     Parameters
     ----------
     tokenizer : AutoTokenizer
-    strategy : PromptStrategy or None
+    strategy : PromptStrategy, ChatTemplate or None
         None: ChatML with its defaults.
+    policy : Policy or None
 
     Notes
     -----
-    ``prompt_length`` is (1,) int32, tokens: both sequences begin with the same `prompt_length` ids.
+    ``prompt_length`` is (1,) int32, tokens: both sequences begin with the same `prompt_length` ids. Only what stands
+    behind the prompt is trained, in both answers alike. Rows are never packed.
 
     *Drops* ``empty_response``: an answer has no tokens. ``chosen_equals_rejected``: the same ids, so nothing to prefer.
     ``no_target`` and ``no_context`` as in `SFTProcessor`.
-    *Fails* ``prompt_differs``: a strategy wrote two prompts for one query.
+    *Fails* ``prompt_differs``: two prompts were written for one query.
     """
 
     type = "dpo"
-    keys = ("chosen", "chosen_mask", "rejected", "rejected_mask", "prompt_length")
+    keys: tuple[str, ...] = ("chosen", "chosen_mask", "rejected", "rejected_mask", "prompt_length")
     id_keys = ("chosen", "rejected")
+    packs = False
+
+    def __init__(
+        self,
+        tokenizer: AutoTokenizer,
+        strategy: PromptStrategy | ChatTemplate | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        super().__init__(tokenizer, strategy, policy)
+        if self.policy.weights:
+            raise BadParameter("chat/process: dpo stores no weights; use weights=False")
+
+    def _take(self, record: dict[str, Any]) -> Preference:
+        made = conversation.read(record)
+        if not isinstance(made, Preference):
+            raise _other_form(self.type, made)
+        self._weighed((*made.prompt, *made.chosen, *made.rejected))
+        return made
+
+    def _rendered(self, template: ChatTemplate, taken: list[Any]) -> list[Row | Drop | BadRecord]:
+        return rendered.pairs(template, self.policy, taken)
 
     def _read(self, record: dict[str, Any]) -> _Read:
-        texts = [_text(record, name) for name in ("query", "chosen", "rejected")]
-        return _Read(texts, ("user", "assistant", "assistant"), (False, True, True))
+        pair = self._take(record)
+        said = (*pair.prompt, *pair.chosen, *pair.rejected)
+        trained = tuple(at >= len(pair.prompt) and message.role == "assistant" for at, message in enumerate(said))
+        split = len(pair.prompt), len(pair.prompt) + len(pair.chosen)
+        return _Read(_texts(said, pair.tools), tuple(message.role for message in said), trained, split)
 
     def _lay(self, read: _Read, contents: list[np.ndarray]) -> _Draft:
-        query, chosen, rejected = contents
-        if not len(chosen) or not len(rejected):
+        prompt, second = read.split
+        chosen, rejected = contents[prompt:second], contents[second:]
+        if not any(map(len, chosen)) or not any(map(len, rejected)):
             return Drop("empty_response")
-        if chosen.tobytes() == rejected.tobytes():
+        if len(chosen) == len(rejected) and all(map(np.array_equal, chosen, rejected)):
             return Drop("chosen_equals_rejected")
-        both = self._strand(*PAIR, [query, chosen]), self._strand(*PAIR, [query, rejected])
+        both = self._answer(read, contents, slice(prompt, second)), self._answer(read, contents, slice(second, None))
         lost = both[0].verdict() or both[1].verdict()
         if lost is None and not _same_prompt(*both):
             return BadRecord("prompt_differs", "both answers need one shared prompt")
         return lost or both
+
+    def _answer(self, read: _Read, contents: list[np.ndarray], answer: slice) -> _Strand:
+        before = slice(0, read.split[0])
+        said = contents[before] + contents[answer]
+        trained = tuple(map(_both, read.trained[before] + read.trained[answer], map(len, said)))
+        return self._strand(read.roles[before] + read.roles[answer], trained, said)
 
     def _row(self, draft: tuple[_Strand, ...], at: int, woven: _Woven) -> Row:
         arrays: dict[str, np.ndarray] = {}
@@ -562,77 +665,15 @@ class DPOProcessor(_Chat):
         return Row(arrays, content, control, eos, ids=self.id_keys)
 
     def _explain(self, turns: list[Turn], which: int) -> list[Piece]:
-        query, *answers = turns
-        return self.strategy.pieces([query, answers[which]])
-
-
-def fit(row: Row, max_length: int | None, too_long: str = "drop") -> tuple[Row | Drop, int]:
-    """Bring a row under a length, after its mask was made; no EOS is ever added to what was cut.
-
-    Parameters
-    ----------
-    row : Row
-    max_length : int or None, tokens
-        Of each array of ids. None: no limit.
-    too_long : str
-        ``drop``: the row goes. ``cut``: the right end goes, in both sequences of a pair. ``cut_turns``: whole turns go,
-        the last first, until it fits; a row without turns, or without a target then, goes as too long.
-
-    Returns
-    -------
-    Row or Drop
-        *Drops* ``too_long`` (value and limit in tokens); after a cut ``no_target`` or ``chosen_equals_rejected``.
-    int
-        Ids cut off a kept row. A dropped row counts as dropped whole, not as cut.
-
-    Raises
-    ------
-    BadParameter
-        An unknown `too_long`, a limit below 1.
-
-    Examples
-    --------
-    >>> row = Row({"sequence": np.arange(5), "loss_mask": np.arange(5) > 2}, content=5, control=0, eos=0)
-    >>> fit(row, 4, "cut")[0].arrays["sequence"].tolist(), fit(row, 4, "cut")[1]
-    ([0, 1, 2, 3], 1)
-    >>> fit(row, 4)
-    (Drop(reason='too_long', value=5, limit=4), 0)
-    """
-    check_fit(max_length, too_long)
-    sizes = [len(row.arrays[name]) for name in row.ids]
-    longest = max(sizes, default=0)
-    if max_length is None or longest <= max_length:
-        return row, 0
-    keep = _keep(row, max_length, too_long)
-    # What is as long as the ids goes with them: masks, and whatever a user's processor keeps a token.
-    kept = {name: array[:keep] if array.ndim and len(array) in sizes else array for name, array in row.arrays.items()}
-    if keep == 0 or (too_long == "cut_turns" and _no_target(kept)):
-        return Drop("too_long", longest, max_length), 0
-    if _no_target(kept):
-        return Drop("no_target"), 0
-    if "rejected" in kept and "chosen" in kept and np.array_equal(kept["chosen"], kept["rejected"]):
-        return Drop("chosen_equals_rejected"), 0
-    short = replace(row, arrays=kept, turn=None if row.turn is None else row.turn[:keep])
-    return short, row.tokens - short.tokens
-
-
-def check_fit(max_length: int | None, too_long: str) -> None:
-    """Raise `BadParameter` for values `fit` cannot use, before any row is made.
-
-    Examples
-    --------
-    >>> check_fit(4096, "truncate")
-    Traceback (most recent call last):
-    prep_lib.errors.BadParameter: chat/process: too_long must be one of drop, cut_turns, cut, got 'truncate'
-    """
-    if too_long not in TOO_LONG:
-        raise BadParameter(f"chat/process: too_long must be one of {', '.join(TOO_LONG)}, got {too_long!r}")
-    if max_length is not None and max_length < 1:
-        raise BadParameter(f"chat/process: max_length must be at least 1 token or None for no limit, got {max_length}")
+        trained = [at for at, turn in enumerate(turns) if turn.trained]
+        first = trained[0] if trained else len(turns)
+        behind = len(turns) - first
+        chosen, rejected = turns[first : first + behind // 2], turns[first + behind // 2 :]
+        return self._plain_strategy.pieces([*turns[:first], *(rejected if which else chosen)])
 
 
 _PROCESSORS: Registry[type[Processor]] = Registry("chat/process", "processor")
-for _built_in in (PreTrainProcessor, SFTProcessor, DPOProcessor):
+for _built_in in (PreTrainProcessor, SFTProcessor, DPOProcessor, KTOProcessor):
     _PROCESSORS.add(_built_in.type, _built_in)
 
 P = TypeVar("P", bound=type[Processor])
@@ -645,7 +686,7 @@ class ProcessorFactory:
     --------
     >>> ProcessorFactory.create("stf", None)
     Traceback (most recent call last):
-    prep_lib.errors.UnknownName: chat/process: unknown processor 'stf'; did you mean 'sft'? known: dpo, pt, sft
+    prep_lib.errors.UnknownName: chat/process: unknown processor 'stf'; did you mean 'sft'? known: dpo, kto, pt, sft
     """
 
     @staticmethod
@@ -655,9 +696,12 @@ class ProcessorFactory:
 
     @staticmethod
     def create_with_strategy(
-        processor_type: str, tokenizer: AutoTokenizer | None, strategy: PromptStrategy
+        processor_type: str,
+        tokenizer: AutoTokenizer | None,
+        strategy: PromptStrategy | ChatTemplate,
+        policy: Policy | None = None,
     ) -> Processor:
-        """Build a processor around a strategy.
+        """Build a processor around a strategy or a chat template.
 
         Raises
         ------
@@ -665,9 +709,13 @@ class ProcessorFactory:
             If this processor takes no strategy, or `strategy` is none.
         """
         made = _PROCESSORS[processor_type]
-        if "strategy" not in inspect.signature(made.__init__).parameters:
+        known = inspect.signature(made.__init__).parameters
+        if "strategy" not in known:
             raise BadParameter(f"chat/process: {processor_type} takes no strategy; use ProcessorFactory.create")
-        return _born(made, tokenizer, strategy=_checked(strategy, tokenizer, processor_type))
+        if policy is not None and "policy" not in known:
+            raise BadParameter(f"chat/process: {processor_type} takes no policy")
+        extra = {} if policy is None else {"policy": policy}
+        return _born(made, tokenizer, strategy=_checked(strategy, tokenizer, processor_type), **extra)
 
     @staticmethod
     def create_with_strategy_name(
@@ -679,7 +727,16 @@ class ProcessorFactory:
 
     @staticmethod
     def create_named(
-        processor_type: str, tokenizer: AutoTokenizer | None, strategy_name: str = "", **params: Any
+        processor_type: str,
+        tokenizer: AutoTokenizer | None,
+        strategy_name: str = "",
+        *,
+        template: str = "",
+        answers: str = "all",
+        reasoning: bool = True,
+        tool_calls: bool = True,
+        weights: bool = False,
+        **params: Any,
     ) -> Processor:
         """Build a processor from the parameters of a notebook: one that takes no strategy goes without.
 
@@ -687,13 +744,26 @@ class ProcessorFactory:
         ----------
         strategy_name : str
             Empty: ChatML.
+        template : str
+            Where a chat template is (`ChatTemplate.load`); it goes before the strategy. Empty: the strategy.
+        answers, reasoning, tool_calls, weights
+            The policy, see `Policy`.
         **params
-            Of the strategy.
+            Of the strategy; of a template only ``train_after_stop`` counts.
         """
         if "strategy" not in inspect.signature(_PROCESSORS[processor_type].__init__).parameters:
             return ProcessorFactory.create(processor_type, tokenizer)
-        name = strategy_name or ChatML.name
-        return ProcessorFactory.create_with_strategy_name(processor_type, tokenizer, name, **params)
+        after = bool(template) and bool(params.get("train_after_stop", False))
+        policy = Policy(
+            answers=answers, reasoning=reasoning, tool_calls=tool_calls, weights=weights, train_after_stop=after
+        )
+        strategy: PromptStrategy | ChatTemplate = (
+            ChatTemplate.load(template, tokenizer)
+            if template
+            else StrategyFactory.create(strategy_name or ChatML.name, tokenizer, **params)
+        )
+        chosen = None if policy == Policy() else policy
+        return ProcessorFactory.create_with_strategy(processor_type, tokenizer, strategy, chosen)
 
     @staticmethod
     def register(processor_type: str) -> Callable[[P], P]:
@@ -729,25 +799,21 @@ def _born(cls: type[Processor], tokenizer: AutoTokenizer | None, **extra: Any) -
     return made
 
 
-def _checked(strategy: PromptStrategy, tokenizer: AutoTokenizer | None, processor: str) -> PromptStrategy:
-    if not isinstance(strategy, PromptStrategy):
-        raise BadParameter(f"chat/process: {processor}: strategy must be a PromptStrategy object, got {strategy!r}")
+def _checked(
+    strategy: PromptStrategy | ChatTemplate, tokenizer: AutoTokenizer | None, processor: str
+) -> PromptStrategy | ChatTemplate:
+    if not isinstance(strategy, PromptStrategy | ChatTemplate):
+        raise BadParameter(
+            f"chat/process: {processor}: strategy must be a PromptStrategy or ChatTemplate object, got {strategy!r}"
+        )
     other = strategy.tokenizer
+    if isinstance(strategy, ChatTemplate) and other is None:
+        raise BadParameter(f"chat/process: {processor}: template {strategy.name!r} was made without a tokenizer")
     if other is None or tokenizer is None or other is tokenizer:
         return strategy
     if other.describe()["sha256"] != tokenizer.describe()["sha256"]:
         raise BadParameter(f"chat/process: {processor}: strategy {strategy.name!r} was built for another tokenizer")
     return strategy
-
-
-def _read_all(read: Callable[[dict[str, Any]], _Read], records: Iterable[dict[str, Any]]) -> list[_Read | BadRecord]:
-    out: list[_Read | BadRecord] = []
-    for record in records:
-        try:
-            out.append(read(record))
-        except BadRecord as error:
-            out.append(error)
-    return out
 
 
 def _text(record: dict[str, Any], name: str, where: str = "") -> str:
@@ -761,45 +827,36 @@ def _text(record: dict[str, Any], name: str, where: str = "") -> str:
     return record[name]
 
 
-def _read_messages(messages: object) -> _Read:
-    if not isinstance(messages, list | tuple):
-        raise BadRecord("wrong_type", f"'messages' must be a list, got {type(messages).__name__}")
-    texts, roles, trained = [], [], []
+def _texts(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what a strategy can write, and refuse a record that says more."""
+    if tools:
+        raise BadRecord("unwritten_field", "tools: a strategy does not write them; use a chat template")
     for at, message in enumerate(messages):
-        where = f"messages[{at}]: "
-        texts.append(_text(message, "content", where))
-        roles.append(_text(message, "role", where))
-        trained.append(_target(message, roles[-1], where))
-    return _Read(texts, tuple(roles), tuple(trained))
+        if message.tool_calls or message.reasoning:
+            where = f"messages[{at}].{'tool_calls' if message.tool_calls else 'reasoning'}"
+            raise BadRecord("unwritten_field", f"{where}: a strategy does not write it; use a chat template")
+    return [message.content for message in messages]
 
 
-def _target(message: dict[str, Any], role: str, where: str) -> bool:
-    """Say whether a message is to be trained, and refuse one that says more than a strategy can write."""
-    lost = [name for name in UNWRITTEN if (value := message.get(name)) is not None and _says(value)]
-    if lost:
-        raise BadRecord("unwritten_field", f"{where}{lost[0]!r} would be lost; write it into the content, or remove it")
-    train = message.get("train")
-    if train is not None and not isinstance(train, bool):
-        raise BadRecord("wrong_type", f"{where}'train' must be true, false or null, got {type(train).__name__}")
-    if train and role != "assistant":
-        raise BadRecord("train_role", f"{where}only an assistant's message can be trained, got role {role[:40]!r}")
-    return role == "assistant" and train is not False
+def _other_form(processor: str, made: object) -> BadRecord:
+    forms = {Conversation: "a conversation", Preference: "a preference pair", Rated: "a rated conversation"}
+    return BadRecord("other_form", f"{forms.get(type(made), 'a text')} is nothing for {processor}")
 
 
-def _says(value: object) -> bool:
-    """Say whether a field holds anything: a table fills what a message lacks with nulls, or with a struct of nulls.
-
-    Examples
-    --------
-    >>> _says({"name": None, "arguments": None}), _says([{}]), _says(0)
-    (False, True, True)
-    """
-    if isinstance(value, Mapping):
-        return any(map(_says, value.values()))
-    return value not in (None, "", [])
+def _labelled(row: Row, talk: Conversation | Rated | None) -> Row:
+    row.arrays["label"] = np.array([isinstance(talk, Rated) and talk.label], np.int32)
+    return row
 
 
-def _joined(reads: Iterable[_Read | BadRecord]) -> str:
+def _caught(take: Callable[[dict[str, Any]], T], record: dict[str, Any]) -> T | Drop | BadRecord:
+    try:
+        return take(record)
+    except BadRecord as error:
+        # A conversation without a word is data that teaches nothing, not data that cannot be read.
+        return Drop("empty") if error.reason == "empty_conversation" else error
+
+
+def _joined(reads: Iterable[_Read | Drop | BadRecord]) -> str:
     return "\0".join(text for read in reads if isinstance(read, _Read) for text in read.texts)
 
 
@@ -858,18 +915,6 @@ def _same_prompt(one: _Strand, other: _Strand) -> bool:
     size = _prompt_tokens(one)
     same = size == _prompt_tokens(other)
     return same and np.array_equal(np.concatenate(one.parts)[:size], np.concatenate(other.parts)[:size])
-
-
-def _keep(row: Row, limit: int, too_long: str) -> int:
-    """Return how many tokens of a row beyond the limit may stay: all up to it, whole turns up to it, or none."""
-    if too_long == "drop" or (too_long == "cut_turns" and row.turn is None):
-        return 0
-    return limit if row.turn is None or too_long == "cut" else int(np.searchsorted(row.turn, row.turn[limit]))
-
-
-def _no_target(arrays: Mapping[str, np.ndarray]) -> bool:
-    masks = (array for name, array in arrays.items() if name.endswith("mask") and array.dtype == bool)
-    return any(not mask.any() for mask in masks)
 
 
 def _settled(arrays: Any) -> dict[str, np.ndarray] | Drop:

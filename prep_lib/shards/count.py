@@ -30,7 +30,8 @@ import orjson
 import zstandard
 
 from prep_lib import files as fs
-from prep_lib.chat.process import Processor, Row, fit
+from prep_lib.chat.process import Processor
+from prep_lib.chat.row import Row, fit
 from prep_lib.engine import HIDDEN
 from prep_lib.errors import BadInput, BadParameter, BadRecord
 from prep_lib.files import Span
@@ -112,14 +113,15 @@ class Layout:
 
     @classmethod
     def specified(cls, keys: Sequence[str], ids: Sequence[str]) -> Layout:
-        """Return what the specification says: bool masks, int32 for everything else.
+        """Return what the specification says: bool masks, int32 for everything else; float32 for weights.
 
         Examples
         --------
         >>> Layout.specified(("sequence", "loss_mask"), ("sequence",)).dtypes
         ('<i4', '|b1')
         """
-        return cls(tuple(keys), tuple(ids), tuple("|b1" if key.endswith("mask") else "<i4" for key in keys))
+        kinds = {"mask": "|b1", "weight": "<f4"}
+        return cls(tuple(keys), tuple(ids), tuple(kinds.get(key.rpartition("_")[2], "<i4") for key in keys))
 
     @classmethod
     def of(cls, row: Row) -> Layout:

@@ -20,7 +20,7 @@ import itertools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ from prep_lib.errors import AcceleratorMismatch, BadInput, BadParameter, BadReco
 from prep_lib.files import write_whole
 from prep_lib.jinja import Template
 from prep_lib.seeds import stream
+from prep_lib.tokens import joint
+from prep_lib.traced import Run
 
 #: What a tokenizer without a configuration may call them, in the order they are looked for.
 BOS_NAMES = (special.BOS, "<|begin_of_text|>", "<|startoftext|>", "<s>", "<bos>", "[BOS]")
@@ -100,8 +102,8 @@ class _Finder:
     def all(self, text: str) -> list[str]:
         return self._pattern.findall(text) if self._pattern and self.holds(text) else []
 
-    def replace(self, text: str, names: dict[str, str]) -> str:
-        return self._pattern.sub(lambda found: names[found.group()], text) if self._pattern else text
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        return [found.span() for found in self._pattern.finditer(text)] if self._pattern and self.holds(text) else []
 
 
 def _trie(strings: Sequence[str]) -> str:
@@ -145,6 +147,8 @@ class _Model:
         self.byte_fallback = bool(spec["model"].get("byte_fallback"))
         self.prefix = str(spec["model"].get("continuing_subword_prefix") or "")
         self.normalizes_added = _normalizes(spec) and any(token.get("normalized") for token in spec["added_tokens"])
+        self.splits = self.byte_level and not _normalizes(spec) and _cuts_cleanly(spec)
+        self.heads: dict[str, np.ndarray] = {}
         self.checked = self.batches = 0
 
     @cached_property
@@ -194,6 +198,27 @@ class _Model:
     def control_ids(self) -> frozenset[int]:
         ids = (self.id(token) for token in self.control if token != self.unknown)
         return frozenset(number for number in ids if number is not None)
+
+    @cached_property
+    def added_ids(self) -> dict[str, int]:
+        """The ids of all added tokens."""
+        return {token: id for token in self.added if (id := self.id(token)) is not None}
+
+    @cached_property
+    def control_spellings(self) -> frozenset[str]:
+        return frozenset(self.control)
+
+    def find(self, text: str) -> list[tuple[int, int]]:
+        """Return where added tokens are spelled in a text, leftmost and longest first."""
+        return self.find_added.spans(text)
+
+    @cached_property
+    def byte_sizes(self) -> np.ndarray:
+        """Bytes of each id, (max_id + 1,) int64, of a byte-level model: one letter of a piece is one byte."""
+        sizes = np.zeros(self.max_id + 1, np.int64)
+        for piece, id in self.parsing.get_vocab(with_added_tokens=True).items():
+            sizes[id] = len(piece.encode()) if piece in self.added else len(piece)
+        return sizes
 
     @cached_property
     def find_control(self) -> _Finder:
@@ -251,6 +276,17 @@ def _digest(spec: dict[str, Any]) -> str:
 def _normalizes(spec: dict[str, Any]) -> bool:
     normalizer: dict[str, Any] = spec.get("normalizer") or {"normalizers": []}
     return normalizer.get("normalizers") != []
+
+
+def _cuts_cleanly(spec: dict[str, Any]) -> bool:
+    """Tell whether the text on both sides of an added token is encoded as if it stood alone.
+
+    So it is if an added token takes no blanks with it, and no blank is put before a text.
+    """
+    flags = ("lstrip", "rstrip", "single_word")
+    if any(token.get(flag) for token in spec["added_tokens"] for flag in flags):
+        return False
+    return '"add_prefix_space":true' not in orjson.dumps(spec.get("pre_tokenizer")).decode()
 
 
 def _unknown(model: dict[str, Any]) -> str | None:
@@ -532,6 +568,23 @@ class AutoTokenizer:
             return self.encode_many(texts)
         return np.concatenate(parts), np.cumsum(np.concatenate(lengths))
 
+    def encode_joint(self, text: str, controls: Sequence[joint.Control]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return ids, first and last characters of a text made by a template, by the reference; see `tokens.joint`."""
+        try:
+            return joint.encode(self._model, text, controls)
+        except TypeError:
+            raise _unusable([text]) from None
+
+    def encode_rows(self, rows: Sequence[joint.Row]) -> list[joint.Placed]:
+        """Return the ids of many texts made by a template, and where their borders lie; see `tokens.joint`."""
+        return joint.encode_rows(self._model, rows, self.encode_many)
+
+    def spelled(
+        self, text: str, runs: Sequence[Run], answers: Collection[int] = (), parse: bool = False
+    ) -> tuple[tuple[joint.Control, ...], int]:
+        """Return the added tokens of a rendered text that count, and how many control tokens only data spells."""
+        return joint.spelled(self._model, text, runs, answers, parse)
+
     def _encode_batch(self, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
         model, engine = self._model, self._accelerator()[0]
         if engine is None:
@@ -709,8 +762,8 @@ class AutoTokenizer:
     ) -> list[int] | str:
         """Render a conversation; its ids, or its text with ``tokenize=False``.
 
-        The template's control tokens become their ids. One that is spelled inside a message stays text: the message is
-        rendered with a stand-in for it, and only spellings outside stand-ins are control.
+        The template's control tokens become their ids. One that is spelled inside a message stays text: each character
+        is known to come from the template or from the message.
 
         Parameters
         ----------
@@ -722,43 +775,32 @@ class AutoTokenizer:
         Raises
         ------
         BadTemplate
-            If there is no template, if it fails, or if it treats a message differently because of a control token
-            spelled inside it.
+            If there is no template, or if it fails.
         """
-        plain = self._render(messages, add_generation_prompt, variables)
+        given = self._variables(messages, add_generation_prompt, variables)
         if not tokenize:
-            return plain
-        data = {name: variables[name] for name in ("tools", "documents") if name in variables} | {"messages": messages}
-        literal = sorted({token for text in _strings(data) for token in self.literal_specials(text)})
-        if not literal:
-            return self.encode(plain, parse_special=True)
-        standins = {token: f"{_MARK}{number}{_MARK}" for number, token in enumerate(literal)}
-        hidden = _replaced(data, _Finder(literal), standins)
-        rendered = self._render(hidden.pop("messages"), add_generation_prompt, variables | hidden)
-        return self._encode_marked(rendered, plain, standins)
+            return self._chat().render(**given)
+        text, runs = self._chat().trace(**given)
+        answers = {at for at, message in enumerate(messages) if message.get("role") == "assistant"}
+        ids: list[int] = self.encode_joint(text, self.spelled(text, runs, answers)[0])[0].tolist()
+        return ids
 
-    def _encode_marked(self, rendered: str, plain: str, standins: dict[str, str]) -> list[int]:
-        """Encode a text whose control tokens are the template's, and whose stand-ins are spellings inside messages."""
-        restored = {standin: token for token, standin in standins.items()}
-        find = _Finder(restored)
-        if find.replace(rendered, restored) != plain or _MARK in plain:
-            literal = next(iter(standins))
-            raise BadTemplate(
-                f"tokens/tokenizer: a message spells {literal!r}, and the chat template of {self.name} treats it"
-                " differently for that; take it out of the message or use a strategy, which encodes content apart"
-            )
-        marked = self._model.find_control.replace(rendered, self._model.aliases)
-        return list(self._model.marked.encode(find.replace(marked, restored), add_special_tokens=False).ids)
-
-    def _render(self, messages: Sequence[Any], add_generation_prompt: bool, variables: dict[str, Any]) -> str:
+    def _chat(self) -> Template:
         if self.chat_template is None:
             raise BadTemplate(f"tokens/tokenizer: {self.name} has no chat template; call set_chat_template")
-        known = {
-            "bos_token": self.bos_token or "", "eos_token": self.eos_token or "", "pad_token": self.pad_token or "",
-            "tools": None, "documents": None,
-        }  # fmt: skip
+        return Template(self.chat_template, f"chat template of {self.name}")
+
+    def _variables(
+        self, messages: Sequence[Any], add_generation_prompt: bool, variables: dict[str, Any]
+    ) -> dict[str, Any]:
         given = {"messages": list(messages), "add_generation_prompt": add_generation_prompt}
-        return Template(self.chat_template, f"chat template of {self.name}").render(**(known | variables | given))
+        return {"tools": None, "documents": None, **self.special_variables, **variables, **given}
+
+    @property
+    def special_variables(self) -> dict[str, str]:
+        """What a template knows of special tokens: those there are, as in `transformers`."""
+        named = {"bos_token": self.bos_token, "eos_token": self.eos_token, "pad_token": self.pad_token}
+        return {name: token for name, token in named.items() if token is not None}
 
     # ------------------------------------------------------------ storing and travelling
 
@@ -852,24 +894,6 @@ def _byte_alphabet() -> dict[str, int]:
 
 
 _BYTES = _byte_alphabet()
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Yield every text inside messages, keys apart."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        yield from itertools.chain.from_iterable(map(_strings, value.values()))
-    elif isinstance(value, (list, tuple)):
-        yield from itertools.chain.from_iterable(map(_strings, value))
-
-
-def _replaced(value: Any, find: _Finder, names: dict[str, str]) -> Any:
-    if isinstance(value, str):
-        return find.replace(value, names)
-    if isinstance(value, dict):
-        return {key: _replaced(item, find, names) for key, item in value.items()}
-    return [_replaced(item, find, names) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 # ---------------------------------------------------------------- where tokenizers are found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,15 @@ from widgets.mask.page import page as draw_mask
 from widgets.mask.state import rewrite, start, work
 from widgets.packing.page import page as draw_packing
 from widgets.packing.state import SIZES, Lengths, State, count
+from widgets.workbench import state as workbench
+from widgets.workbench.page import head, talk, tokens
 
 RUNS = 7
 
 
 def run() -> list[dict[str, Any]]:
     """Return one row a measure: name, value (median), unit, goal, runs."""
-    return [_mask(), *_packing()]
+    return [_mask(), *_packing(), *_workbench()]
 
 
 def _row(name: str, seconds: list[float], goal: str) -> dict[str, Any]:
@@ -46,6 +49,37 @@ def _mask() -> dict[str, Any]:
     states = [rewrite(state, "query", f"{number} files?") for number in range(RUNS + 1)]
     draw_mask(states[0])
     return _row("mask: 2,000 tokens redrawn", [_timed(lambda s=s: draw_mask(s)) for s in states[1:]], "< 50")
+
+
+def _workbench() -> list[dict[str, Any]]:
+    """A person types into a message, into the template, and turns policy and view, over ten turns of 2,000 tokens."""
+    words = [f"word{number}" for number in range(400)]
+    tokenizer = AutoTokenizer().train([" ".join(words)] * 3, vocab_size=1000)
+    source = "".join((
+        "{% for m in messages %}<｜im▁start｜>{{ m.role }}\n{{ m.content }}<｜im▁end｜>\n{% endfor %}",
+        "{% if add_generation_prompt %}<｜im▁start｜>assistant\n{% endif %}",
+    ))  # fmt: skip
+    said = tokenizer.decode(tokenizer.encode(" ".join(words))[:193])
+    messages = [{"role": role, "content": said} for _ in range(5) for role in ("user", "assistant")]
+    first = workbench.start(tokenizer, [{"messages": messages}], templates={"chatml": source})
+    shown = len(workbench.work(first).strands[0].tokens)
+    assert 1950 <= shown <= 2100, shown
+    turns: dict[str, Callable[[int], workbench.State]] = {
+        "a message typed": lambda run: workbench.rewrite(first, "messages.0", f"{said} {run}"),
+        "the template typed": lambda run: workbench.with_source(first, f"{source}{{# {run} #}}"),
+        "another policy": lambda run: workbench.with_policy(first, "train_after_stop", bool(run % 2)),
+        "as target": lambda run: replace(first, show=workbench.SHOWN[run % 2]),
+    }
+    return [
+        _row(f"workbench: 2,000 tokens, {name}", [_timed(lambda r=r, t=t: _redrawn(t(r))) for r in range(1, RUNS + 1)],
+             "< 100")
+        for name, t in turns.items()
+    ]  # fmt: skip
+
+
+def _redrawn(state: workbench.State) -> int:
+    """What one key draws; the slower parts come when the person pauses."""
+    return len(head(state)) + len(tokens(state)) + len(talk(state))
 
 
 def _packing() -> list[dict[str, Any]]:

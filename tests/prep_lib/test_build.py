@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 
 from prep_lib import engine, files
 from prep_lib.build import cache_jsonl, input_files, source_names
+from prep_lib.chat.mask import Policy
 from prep_lib.chat.process import Processor, ProcessorFactory
+from prep_lib.chat.strategy import ChatML
+from prep_lib.chat.template import BUILT_IN, ChatTemplate
 from prep_lib.errors import BadInput, BadParameter, BadRecord, TooManyLost
 from prep_lib.ledger import Ledger
 from prep_lib.record import Drop
@@ -327,6 +330,55 @@ def test_preference_pairs_are_never_packed(tmp_path: Path) -> None:
     row = shard.row(0)
     length = int(row["prompt_length"])
     assert row["chosen"][:length].tolist() == row["rejected"][:length].tolist()
+    assert not verify(tmp_path / "out")
+
+
+def chats(path: Path) -> Path:
+    told = [
+        [{"role": "user", "content": f"q {n}"}, {"role": "assistant", "content": "a" * (n + 1), "weight": n % 2 or 0.5}]
+        for n in range(6)
+    ]
+    path.write_text("".join(json.dumps({"messages": messages}) + "\n" for messages in told))
+    return path
+
+
+def test_a_chat_template_serves_and_another_one_is_another_build(tmp_path: Path) -> None:
+    source, tokenizer = chats(tmp_path / "in.jsonl"), AutoTokenizer().train(["q a"], vocab_size=300)
+
+    def run(folder: str, source_text: str = BUILT_IN["chatml"], **options) -> Ledger:
+        template = ChatTemplate(source_text, tokenizer, **options)
+        made = ProcessorFactory.create_with_strategy("sft", tokenizer, template, Policy(weights=True))
+        return cache_jsonl(source, tmp_path / folder, made, 64, engine="inline")
+
+    plain = ProcessorFactory.create_with_strategy("sft", tokenizer, ChatML(tokenizer), Policy(weights=True))
+    cache_jsonl(source, tmp_path / "strategy", plain, 64, engine="inline")
+    ledger = run("template")
+    assert ledger.total("tokens", "trained", unit="tokens") == sum(n + 2 for n in range(6))
+    assert not verify(tmp_path / "template")
+    told = read_manifest(tmp_path / "template")["strategy"]
+    assert (told["strategy"], told["template"]["date"], told["policy"]["weights"]) == (None, None, True)
+    for one, other in zip(shards(tmp_path / "template"), shards(tmp_path / "strategy"), strict=True):
+        for at in range(len(one)):
+            ours, theirs = one.row(at), other.row(at)
+            assert all(np.array_equal(ours[name], theirs[name]) for name in ("sequence", "loss_mask", "loss_weight"))
+            assert (ours["loss_weight"][ours["loss_mask"]] > 0).all()
+            assert not ours["loss_weight"][~ours["loss_mask"]].any()
+    before = tree(tmp_path / "template")
+    run("template")
+    assert tree(tmp_path / "template") == before
+    run("template", BUILT_IN["chatml"] + "{# another one #}")
+    assert tree(tmp_path / "template")["manifest.json"] != before["manifest.json"]
+    run("template", variables={"enable_thinking": False})
+    assert read_manifest(tmp_path / "template")["strategy"]["template"]["variables"] == {"enable_thinking": False}
+
+
+def test_rated_answers_are_never_packed(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(json.dumps({"query": "q", "response": "a", "label": True}) + "\n")
+    processor = ProcessorFactory.create("kto", AutoTokenizer().train(["q a"], vocab_size=300))
+    with pytest.raises(BadParameter, match="kto rows hold what belongs to the whole row and are never packed"):
+        cache_jsonl(tmp_path / "in.jsonl", tmp_path / "out", processor, 16, engine="inline")
+    cache_jsonl(tmp_path / "in.jsonl", tmp_path / "out", processor, engine="inline")
+    assert int(shards(tmp_path / "out")[0].row(0)["label"]) == 1
     assert not verify(tmp_path / "out")
 
 

@@ -109,6 +109,8 @@ def test_what_is_wrong_is_said_before_anything_runs(ws, capsys):
         (["status", "other"], "prep status: no run other in "),
         (["report"], "prep report: no run yet in "),
         (["verify", "none"], "prep verify: no folder none"),
+        (["convert", "none", "--to", "trl"], "prep convert: shards/interop: no folder none"),
+        (["convert", "none", "--to", "nemo"], "prep convert: shards/interop: unknown trainer 'nemo'; known: axolotl"),
     ],
 )
 def test_a_wrong_question_is_two_and_one_line(ws, capsys, arguments, message):
@@ -225,6 +227,28 @@ def test_verify_counts_errors(ws, monkeypatch, capsys):
     monkeypatch.setattr(verify, "verify", lambda _: [Finding("chunk_0.h5", "sha256 differs")])
     assert main(["verify", "out"]) == 1
     assert "error: out/chunk_0.h5: sha256 differs" in capsys.readouterr().out
+
+
+def test_convert_says_what_it_wrote_and_how_it_is_read(ws, capsys):
+    from toy_shards import build
+
+    (ws / "packed").mkdir()
+    build(ws / "packed")
+    assert main(["convert", "packed/", "--to", "trl"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"{ws}/packed-trl: 2 rows, 9 tokens, 5 targets"
+    assert said[1] == f"next: python {ws}/packed-trl/read_me.py, and README.md for the trainer's settings"
+    assert main(["convert", "packed", "--to", "axolotl", "--out", "elsewhere"]) == 0
+    assert (ws / "elsewhere/convert.json").is_file()
+
+    (ws / "packed/chunk_0.h5").write_bytes(b"")
+    assert main(["convert", "packed", "--to", "trl"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("prep convert: shards/interop: packed/chunk_0.h5 is not the file its manifest tells of")
+    assert said.count("\n") == 1
+    (ws / "packed/manifest.json").unlink()
+    assert main(["convert", "packed", "--to", "trl"]) == 1
+    assert "no manifest.json in packed" in capsys.readouterr().err
 
 
 def test_numbers_nobody_has_are_dashes():

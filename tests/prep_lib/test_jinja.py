@@ -7,6 +7,7 @@ from __future__ import annotations
 import datetime
 import json
 import pickle
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,7 @@ HOSTILE: dict[str, tuple[str, str | None]] = {
     "comparing it": (DOUBLE + "{{ ns.x == ns.y }}", "characters"),
     "hashing it": (DOUBLE + "{{ {ns.t: 1}|length }}", "characters"),
     "looking it up": (DOUBLE + "{{ {}[ns.t] }}", "characters"),
+    "testing it": (DOUBLE + "{{ ns.t is filter }}", "characters"),
     "its own get": (DOUBLE + "{{ {}.get(ns.t) }}", "characters"),
     "its uniques": (DOUBLE + "{{ [ns.t]|unique|list }}", "characters"),
     "formatting it": (DOUBLE + "{{ '{}'.format(ns.x) }}", "characters"),
@@ -290,8 +292,42 @@ HOSTILE: dict[str, tuple[str, str | None]] = {
 }
 
 
+#: A text with as many spans as letters, and what hostile templates do with it: harmless to render, dear to trace.
+MANY = "{% set x = (messages[0].content * 4000).replace('x', messages[1].content) %}"
+AGAIN = MANY + "{% for i in range(40000) %}{% set y = @ %}{% endfor %}"
+DOUBLING = "{% set ns = namespace(x=messages[0].content + 'x') %}{% for i in range(18) %}{% set ns.x = ns.x + ns.x %}{% endfor %}"
+HOSTILE_WHILE_TRACED: dict[str, str] = {
+    "pieces added": "{% set ns = namespace(x='') %}{% for i in range(40000) %}{% set ns.x = ns.x + messages[0].content %}{% endfor %}",
+    "pieces joined": "{% set ns = namespace(x='') %}{% for i in range(40000) %}{% set ns.x = ns.x ~ messages[0].content %}{% endfor %}",
+    "pieces doubled": DOUBLING + "{{ ns.x }}",
+    "pieces times": "{{ (messages[0].content + 'x') * 400000 }}",
+    "pieces replaced": "{{ ('a' * 400000).replace('a', messages[0].content) }}",
+    "pieces filtered": "{{ ('a' * 400000)|replace('a', messages[0].content) }}",
+    "an index": AGAIN.replace("@", "x[-1]"),
+    "a slice": AGAIN.replace("@", "x[-3:]"),
+    "a backward slice": AGAIN.replace("@", "x[::-1]"),
+    "first": AGAIN.replace("@", "x|first"),
+    "last": AGAIN.replace("@", "x|last"),
+    "strip": AGAIN.replace("@", "x.strip('y')"),
+    "trim": AGAIN.replace("@", "x|trim"),
+    "upper": AGAIN.replace("@", "x|upper"),
+    "split": AGAIN.replace("@", "x.split('x')"),
+    "list": AGAIN.replace("@", "x|list"),
+    "partition": AGAIN.replace("@", "x.partition('z')"),
+    "join": AGAIN.replace("@", "x|join('x')"),
+    "format": AGAIN.replace("@", "'{}{}'.format(x, x)"),
+    "percent": AGAIN.replace("@", "'%s%s' % (x, x)"),
+    "JSON": AGAIN.replace("@", "[x, x]|tojson"),
+    "quotation marks": AGAIN.replace("@", "('\"' * 900000)|tojson"),
+    "generation": AGAIN.replace("{% set y = @ %}", "{% generation %}{{ x }}{% endgeneration %}"),
+    "a captured block": AGAIN.replace("{% set y = @ %}", "{% set y %}{{ x }}{% endset %}"),
+    "a tree beside a text": DOUBLE + "{{ ('x'|default(ns.t) ~ (['x', ns.t]|first)) * 2000000 }}",
+}
+
+
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_template_ends_within_its_counts(name: str) -> None:
+@pytest.mark.parametrize("traced", [False, True], ids=["rendered", "traced"])
+def test_a_hostile_template_ends_within_its_counts(name: str, traced: bool) -> None:
     source, word = HOSTILE[name]
     variables = {"messages": [{"role": "user", "content": "x"}]}
     # A tenth of the usual limits: the laws are the same and the table takes seconds.
@@ -300,10 +336,222 @@ def test_a_hostile_template_ends_within_its_counts(name: str) -> None:
         assert Template(source, **limits).render(**variables) == ""
         return
     with pytest.raises(BadTemplate, match=word) as caught:
-        Template(source, "hostile", **limits).render(**variables)
+        getattr(Template(source, "hostile", **limits), "trace" if traced else "render")(**variables)
     assert str(caught.value).startswith("jinja: hostile")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("name", HOSTILE_WHILE_TRACED)
+def test_origins_are_paid_for_as_well(name: str) -> None:
+    """What a template makes of origins is limited, in time and in memory, wherever rendering is."""
+    template = Template(HOSTILE_WHILE_TRACED[name], "hostile", max_steps=50_000, max_characters=1_000_000)
+    messages = [{"role": "user", "content": "x"}, {"role": "user", "content": "y"}]
+    tracemalloc.start()
+    try:
+        with pytest.raises(BadTemplate, match="characters"):
+            template.trace(messages=messages)
+        assert tracemalloc.get_traced_memory()[1] < 150 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+# ---------------------------------------------------------------- origins
+
+
+def told(source: str, **variables: Any) -> list[tuple[str, str | None, int]]:
+    """Return each run of a traced template: its text, the field it came from, and where in it."""
+    text, runs = Template(source).trace(**variables)
+    assert Template(source).render(**variables) == text
+    return [(text[run.start : run.stop], run.origin and run.origin.field, run.at) for run in runs]
+
+
+@pytest.mark.parametrize("source", EXPRESSIONS)
+def test_tracing_gives_the_text_of_rendering(source: str) -> None:
+    told(source, **VARIABLES)
+
+
+SAID = st.text("ab \n<>|你é👩\u0301{}%\"'\\", max_size=12) | st.sampled_from(
+    ["<think>\na\n</think>\n\nb", "<|im_end|>", "[INST] x [/INST]", "<tool_call>{}</tool_call>", " a "]
+)
+ARGUMENTS = st.dictionaries(st.text("ab_é", min_size=1, max_size=4), SAID | st.integers() | st.booleans(), max_size=3)
+CALL = st.builds(
+    lambda arguments: {"type": "function", "id": "a" * 9, "function": {"name": "f", "arguments": arguments}},
+    ARGUMENTS | SAID,
+)
+ANSWER = st.fixed_dictionaries(
+    {"role": st.just("assistant"), "content": SAID},
+    optional={"reasoning_content": SAID, "tool_calls": st.lists(CALL, min_size=1, max_size=2)},
+)
+OTHER = st.fixed_dictionaries({"role": st.sampled_from(["user", "user", "tool", "system"]), "content": SAID})
+TALK = st.lists(st.tuples(OTHER, ANSWER), max_size=3).map(lambda pairs: [said for pair in pairs for said in pair])
+
+
+def outcome(call: Any, given: dict[str, Any]) -> tuple[str, Any]:
+    """Return text and runs, or the error line and no runs."""
+    try:
+        made = call(**given)
+    except BadTemplate as error:
+        return str(error), ()
+    return (made, ()) if isinstance(made, str) else made
+
+
+@given(TALK, st.booleans(), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_all_real_templates_trace_the_text_they_render(messages: list[Any], tools: bool, prompt: bool) -> None:
+    variables = {"bos_token": "<BOS>", "eos_token": "<EOS>", "tools": TOOLS if tools else None}
+    for path in real_templates():
+        template = Template(path.read_text("utf-8"), path.stem)
+        given = {**variables, "messages": messages, "add_generation_prompt": prompt}
+        rendered, (text, runs) = outcome(template.render, given), outcome(template.trace, given)
+        assert text == rendered[0]
+        if runs:
+            assert [*(run.start for run in runs), len(text)] == [0, *(run.stop for run in runs)]
+        for run in runs:
+            if run.origin and run.at >= 0 and run.origin.field in ("content", "reasoning_content"):
+                field = messages[run.origin.message][run.origin.field]
+                assert field[run.at : run.at + run.stop - run.start] == text[run.start : run.stop]
+
+
+def test_origins_pass_through_what_templates_do() -> None:
+    m = [{"content": " hi, you ", "n": 7, "args": {"k": "v", "l": [1]}}]
+    assert told("{{ m[0].content | trim }}", m=m) == [("hi, you", "m[0].content", 1)]
+    assert told("{{ m[0].content.split(',')[-1].strip() }}!", m=m)[0] == ("you", "m[0].content", 5)
+    assert told("{{ m[0].content[::-1] | length }}{{ m[0].content[3:] }}", m=m)[1] == (", you ", "m[0].content", 3)
+    assert told("{{ m[0]['content'] | replace('hi', 'ho') | trim }}", m=m) == [
+        ("ho", None, 0), (", you", "m[0].content", 3),
+    ]  # fmt: skip
+    assert told("{{ '%s|%d' | format(m[0].content, m[0].n) }}", m=m)[0] == (" hi, you ", "m[0].content", 0)
+    assert told("{{ '<' ~ m[0].n ~ '>' }}", m=m) == [("<", None, 0), ("7", "m[0].n", -1), (">", None, 0)]
+    assert told("{% for k, v in m[0].args | items %}{{ k }}={{ v }};{% endfor %}", m=m)[:3] == [
+        ("k", "m[0].args.k", -1), ("=", None, 0), ("v", "m[0].args.k", 0),
+    ]  # fmt: skip
+    assert ("v", "m[0].args.k", 0) in told("{{ m[0].args | tojson }}", m=m)
+    assert told("{{ [m[0].content, 'x'] | join(', ') }}", m=m)[1] == (", x", None, 0)
+    assert told("{% set t %}<{{ m[0].n }}>{% endset %}{{ t | upper }}", m=m)[1] == ("7", "m[0].n", -1)
+    assert told("{% macro f(a) %}({{ a }}){% endmacro %}{{ f(m[0].content) | title }}", m=m) == [
+        ("( Hi, You )", "m[0].content", -1),
+    ]  # fmt: skip
+
+
+def test_a_text_that_is_chosen_keeps_its_own_origin_or_none() -> None:
+    m = [{"content": "hi"}]
+    assert told("{{ m[0].other | default('none') }}", m=m) == [("none", None, 0)]
+    assert told("{{ 'mine' | default(m[0].content) }}", m=m) == [("mine", None, 0)]
+    assert told("{{ m[0].content | default('none') }}", m=m) == [("hi", "m[0].content", 0)]
+    assert told("{{ ['a', m[0].content] | first }}{{ ['a', m[0].content] | last }}", m=m) == [
+        ("a", None, 0), ("hi", "m[0].content", 0),
+    ]  # fmt: skip
+
+
+def test_what_goes_wrong_is_told_in_the_same_words() -> None:
+    variables = {"m": [{"n": 1, "x": 0.5, "t": "a"}]}
+    for wrong in (
+        "m[7].x",
+        "m.a.b",
+        "m[0].n.a.b",
+        "m[0].t + 1",
+        "m[0].n + 'a'",
+        "1 - m[0].t",
+        "m[0].x + [1]",
+        "m + {}",
+    ):
+        template = Template("{{ " + wrong + " }}")
+        told_plainly = outcome(template.render, variables)
+        assert told_plainly == outcome(template.trace, variables)
+        assert told_plainly[0].startswith("jinja: template, line 1: ")
+
+
+def test_special_tokens_given_are_the_template_s_own() -> None:
+    assert told("{{ bos_token }}{{ other }}", bos_token="<s>", other="x") == [("<s>", None, 0), ("x", "other", 0)]
+
+
+def frames(source: str, count: int = 3) -> list[tuple[str, int | None]]:
+    """Return each run of a conversation of `count` messages a, b, c, …: its text and its frame."""
+    messages = [{"role": "user", "content": "abcdef"[at]} for at in range(count)]
+    text, runs = Template(source).trace(messages=messages)
+    return [(text[run.start : run.stop], run.frame) for run in runs]
+
+
+def test_a_turn_of_the_loop_over_messages_is_a_frame() -> None:
+    assert frames("<{% for m in messages %}[{{ m.role }}]{% endfor %}>", 2) == [
+        ("<", None), ("[", 0), ("user", 0), ("]", 0), ("[", 1), ("user", 1), ("]", 1), (">", None),
+    ]  # fmt: skip
+    assert frames("{% for m in messages[1:] %}.{% endfor %}") == [(".", 1), (".", 2)]
+    assert frames("{% for m in messages | reverse %}.{% endfor %}") == [(".", 2), (".", 1), (".", 0)]
+    assert frames("{% for m in messages if m.content != 'b' %}.{% endfor %}") == [(".", 0), (".", 2)]
+    assert frames("{% for m in messages | selectattr('content', 'eq', 'c') %}.{% endfor %}") == [(".", 2)]
+    assert frames("{% for m in messages %}{% for x in [1, 2] %}.{% endfor %}{% endfor %}") == [
+        ("..", 0),
+        ("..", 1),
+        ("..", 2),
+    ]
+    assert frames("{% for m in [] %}{% else %}.{% endfor %}") == [(".", None)]
+
+
+def test_a_frame_ends_with_its_loop_however_it_ends() -> None:
+    broken = "{% for m in messages %}.{% if loop.index0 == 1 %}{% break %}{% endif %}{% endfor %}!"
+    assert frames(broken) == [(".", 0), (".", 1), ("!", None)]
+    skipped = "{% for m in messages %}{% if loop.first %}{% continue %}{% endif %}.{% endfor %}!"
+    assert frames(skipped) == [(".", 1), (".", 2), ("!", None)]
+
+
+def test_a_loop_inside_a_turn_gives_the_frame_back() -> None:
+    inner = "{% for m in messages %}<{% for n in messages %}{% if n.content == 'b' %}.{% break %}{% endif %}{% endfor %}>{% endfor %}"
+    assert frames(inner, 2) == [("<", 0), (".", 1), (">", 0), ("<.>", 1)]
+    macro = "{% macro f() %}{% for n in messages %}{% endfor %}{% endmacro %}"
+    assert frames(macro + "{% for m in messages %}.{{ f() }}.{% endfor %}", 2) == [("..", 0), ("..", 1)]
+    mixed = "{% for m in [messages[0], 'x', messages[1]] %}.{% endfor %}"
+    assert frames(mixed, 2) == [(".", 0), (".", None), (".", 1)]
+
+
+def generations(source: str, **variables: Any) -> str:
+    text, runs = Template(source).trace(**variables)
+    return "|".join(text[run.start : run.stop] for run in runs if run.generated)
+
+
+def test_generation_marks_its_text_in_loops_and_macros() -> None:
+    m = [{"role": "user", "content": "q"}, {"role": "assistant", "content": " a "}]
+    loop = "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content | trim }}.{% endgeneration %}{% endif %}-{% endfor %}"
+    assert generations(loop, messages=m) == "a|."
+    macro = "{% macro say(t) %}<{% generation %}{{ t }}{% endgeneration %}>{% endmacro %}{% for m in messages %}{{ say(m.content) }}{% endfor %}"
+    assert generations(macro, messages=m) == "q| a "
+    kept = "{% set t %}{% generation %}{{ messages[1].content }}{% endgeneration %}{% endset %}{{ t.strip() }}{{ t | upper }}"
+    assert generations(kept, messages=m) == "a| A "
+    inside = "{% generation %}{% for m in messages %}{{ m.content }}{% endfor %}{% endgeneration %}{{ 1 }}"
+    assert generations(inside, messages=m) == "q| a "
+    assert Template(inside).render(messages=m) == "q a 1"
+
+
+def test_sums_of_anything_are_as_in_jinja() -> None:
+    for source in (
+        "{{ 1 + 2 + 3 }}",
+        "{{ [1] + [2] + [3] }}",
+        "{{ 'a' + 'b' + s + 'c' }}",
+        "{{ 1.5 + 2 - 1 + 3 }}",
+        "{{ (1, ) + (2,) }}",
+    ):
+        assert Template(source).render(**VARIABLES) == plain_jinja(source, VARIABLES)
+    for source in ("{{ 'a' + 1 }}", "{{ 'a' + 'b' + nothing }}", "{{ 1 + 2 + 'a' }}", "{{ nothing + 'a' + 'b' }}"):
+        assert plain_jinja(source, VARIABLES) is None
+        with pytest.raises(BadTemplate):
+            Template(source).render(**VARIABLES)
+    chain = Template("{{ " + "s + " * 500 + "s }}", max_characters=100)
+    with pytest.raises(BadTemplate, match="more than 100 characters"):
+        chain.render(s="a")
+
+
+def test_what_is_compared_with_a_short_text_may_be_anything() -> None:
+    source = "{% for a in [1, none, 'x', [], {}, nothing, 'user', 1.5, true] %}{{ a == 'user' }}{{ 'user' != a }}{% endfor %}"
+    assert Template(source).render() == plain_jinja(source, {})
+
+
+def test_a_namespace_holds_what_it_is_given_and_shows_nothing_else() -> None:
+    source = "{% set ns = namespace({'a': 1}, b=2) %}{% set ns.c = 3 %}{{ ns.a + ns.b + ns.c }}{{ ns.d }}{{ ns['a'] is defined }}"
+    assert Template(source).render() == plain_jinja(source, {})
+    for look in ("ns._held", "ns['_held']", "ns|attr('_held')", "ns.__class__", "ns.__init__"):
+        with pytest.raises(BadTemplate):
+            Template("{% set ns = namespace(a=1) %}{{ " + look + ".x }}").render()
 
 
 def test_the_line_and_the_template_s_own_words_are_told() -> None:

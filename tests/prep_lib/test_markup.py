@@ -11,7 +11,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prep_lib import markup
-from prep_lib.markup import Html, Part, attribute, bar, card, chip, chips, code, document, escape, fold, join, note, tag
+from prep_lib.markup import (
+    Html,
+    Part,
+    attribute,
+    bar,
+    card,
+    chip,
+    chips,
+    code,
+    document,
+    escape,
+    fold,
+    join,
+    note,
+    runs,
+    tag,
+)
 
 NASTY = '</script><script>alert(1)</script><img src=x onerror="alert(1)">\u202e\x00\x1b[31m\ud800"\' &amp;'
 
@@ -168,6 +184,17 @@ def test_a_chip_can_be_reached_by_keyboard_and_a_group_holds_its_reason_once() -
     assert html.count("tabindex=0") == 2
     assert html.count('<span class="why">') == 1
     assert 'title="turn 1 · Because."' in html
+
+
+def test_a_chip_may_have_a_name_to_jump_to() -> None:
+    assert chip("a", "on", "id 1", "t-0-1") == '<b class="chip on" tabindex=0 id=t-0-1>a<i>id 1</i></b>'
+    assert " id=" not in chip("a", "on", "id 1")
+
+
+def test_runs_say_their_reason_beside_their_tokens_and_every_line_can_be_opened() -> None:
+    html = runs([("turn <1>", "Because.", [chip("a", "on", "id 1")], "on")], "every line", "hint", "tokens")
+    assert '<div class="run on" role="listitem"><div class="said"><b>turn &lt;1&gt;</b>Because.</div>' in html
+    assert html.index("<details") < html.index('class="runs" role="list" aria-label="tokens"')
 
 
 def test_a_note_says_its_kind_by_a_mark_too() -> None:

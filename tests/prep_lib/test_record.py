@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, fields, replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from prep_lib.errors import BadParameter
-from prep_lib.record import Conversation, Cut, Document, Drop, Message, Repeat
+from prep_lib.record import Conversation, Cut, Document, Drop, Message, Preference, Rated, Repeat
 
 
 def test_a_document_cannot_change() -> None:
@@ -83,3 +84,39 @@ def test_a_conversation_is_a_value() -> None:
     assert talk == pickle.loads(pickle.dumps(talk))
     assert hash(talk)
     assert talk.messages[0].train is None
+
+
+def test_a_message_cannot_change_and_shows_its_fields() -> None:
+    said = Message("assistant", "4", train=False)
+    with pytest.raises(FrozenInstanceError):
+        said.content = "5"  # type: ignore[misc]
+    assert repr(said).startswith("Message(role='assistant', content='4', reasoning=None")
+    assert replace(said, train=None, weight=0.0) == Message("assistant", "4", weight=0.0)
+
+
+def test_the_constructor_of_a_message_is_the_one_its_fields_promise() -> None:
+    taken = inspect.signature(Message).parameters
+    assert [(name, p.default) for name, p in taken.items() if name != "role"] == [
+        (field.name, field.default) for field in fields(Message) if field.name != "role"
+    ]
+    assert vars(Message("user")).keys() == {field.name for field in fields(Message)}
+
+
+def test_templates_are_told_only_what_there_is() -> None:
+    call = {"type": "function", "function": {"name": "f", "arguments": {}}}
+    assert Message("user").as_dict() == {"role": "user", "content": ""}
+    told = Message("assistant", "", "hm", (call,), train=True, weight=0.5).as_dict()
+    assert told == {"role": "assistant", "content": "", "reasoning_content": "hm", "tool_calls": [call]}
+    assert told["tool_calls"][0] is call
+    answer = Message("tool", "rain", tool_call_id="c1", name="f").as_dict()
+    assert answer == {"role": "tool", "content": "rain", "tool_call_id": "c1", "name": "f"}
+    assert Message("assistant", "4", reasoning="").as_dict()["reasoning_content"] == ""
+
+
+def test_conversations_pairs_and_ratings_can_stand_in_a_set_whatever_their_tools_hold() -> None:
+    call = Message("assistant", tool_calls=({"function": {"name": "f"}},))
+    asked, tools = (Message("user", "?"),), ({"name": "f"},)
+    values = {Conversation("r", (call,), tools), Preference("r", asked, (call,), asked, tools)}
+    values |= {Rated("r", (call,), True, tools), Rated("r", (call,), False, tools)}
+    assert len(values) == 4
+    assert pickle.loads(pickle.dumps(values)) == values

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prep_lib.special import BOS, BRACKETED, CONTROL_TOKENS, EOS, IM_END, IM_START, PAD, markers
+from prep_lib.special import BOS, BRACKETED, CONTROL_TOKENS, EOS, IM_END, IM_START, PAD, THOUGHT_TAG, markers
 
 
 def test_the_tokens_are_spelled_with_the_full_width_bar_and_the_low_block() -> None:
@@ -50,3 +50,10 @@ def test_other_text_holds_no_marker(text: str) -> None:
 )
 def test_bracketed_pieces(text: str, found: list[str]) -> None:
     assert BRACKETED.findall(text) == found
+
+
+def test_what_a_model_writes_around_a_thought() -> None:
+    for tag in ("<think>", "</think>", "<seed:think>", "</seed:think>"):
+        assert THOUGHT_TAG.fullmatch(tag)
+    for other in ("<thinking>", "<think", IM_END, "<tool_call>"):
+        assert not THOUGHT_TAG.fullmatch(other)

@@ -178,21 +178,23 @@ def _reason(piece: Piece, said: Said) -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-class _Chips:
-    """Draws ids; what depends on the id alone is found once."""
+class Labels:
+    """How an id is written on a chip, its bytes in hex, and ``ctl`` where it is a control token; found once an id.
 
-    def __init__(self, tokenizer: AutoTokenizer, lang: str) -> None:
-        self._tokenizer, self._lang = tokenizer, lang
+    Parameters
+    ----------
+    tokenizer : AutoTokenizer
+    """
+
+    def __init__(self, tokenizer: AutoTokenizer) -> None:
+        self._tokenizer = tokenizer
         self._known: dict[int, tuple[Html, str, str]] = {}
 
-    def __call__(self, ids: Iterable[int], first: int, kinds: str) -> list[Html]:
-        return [self._one(int(token), at, kinds) for at, token in enumerate(ids, first)]
-
-    def _one(self, token: int, at: int, kinds: str) -> Html:
+    def __call__(self, token: int) -> tuple[Html, str, str]:
+        """Return label, bytes and kind of an id."""
         if token not in self._known:
             self._known[token] = self._look_up(token)
-        label, raw, control = self._known[token]
-        return chip(label, f"{control} {kinds}".strip(), say("mask.detail", self._lang, id=token, at=at, bytes=raw))
+        return self._known[token]
 
     def _look_up(self, token: int) -> tuple[Html, str, str]:
         if not 0 <= token <= self._tokenizer.max_id:
@@ -201,6 +203,20 @@ class _Chips:
         control = token in self._tokenizer.control_ids
         label = _marker(self._tokenizer.token(token)) if control else _text(raw)
         return label, raw.hex(" ").upper() or "–", "ctl" if control else ""
+
+
+class _Chips:
+    """Draws ids in a row."""
+
+    def __init__(self, tokenizer: AutoTokenizer, lang: str) -> None:
+        self._labels, self._lang = Labels(tokenizer), lang
+
+    def __call__(self, ids: Iterable[int], first: int, kinds: str) -> list[Html]:
+        return [self._one(int(token), at, kinds) for at, token in enumerate(ids, first)]
+
+    def _one(self, token: int, at: int, kinds: str) -> Html:
+        label, raw, control = self._labels(token)
+        return chip(label, f"{control} {kinds}".strip(), say("mask.detail", self._lang, id=token, at=at, bytes=raw))
 
 
 def _marker(name: str) -> Html:

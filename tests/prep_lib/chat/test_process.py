@@ -9,6 +9,7 @@ import json
 import pickle
 import re
 from collections.abc import Iterator
+from dataclasses import asdict
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -19,16 +20,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prep_lib.chat import process
+from prep_lib.chat.mask import Policy
 from prep_lib.chat.process import (
     DPOProcessor,
     PreTrainProcessor,
     Processor,
     ProcessorFactory,
-    Row,
     SFTProcessor,
-    check_fit,
-    fit,
 )
+from prep_lib.chat.row import Row
 from prep_lib.chat.strategy import Alpaca, ChatML, PromptStrategy
 from prep_lib.errors import BadParameter, BadRecord, UnknownName
 from prep_lib.record import Drop
@@ -89,6 +89,9 @@ PT = PreTrainProcessor(TOKENIZER)
 SFT = SFTProcessor(TOKENIZER)
 DPO = DPOProcessor(TOKENIZER)
 CUSTOM = Pairs(TOKENIZER)
+
+
+CALL = {"type": "function", "function": {"name": "f", "arguments": {}}}
 
 
 def chat(*said: tuple[str, str], **last: object) -> dict:
@@ -244,20 +247,20 @@ class TestBadRecords:
             (PT, {"text": 3}, "wrong_type: 'text' must be a text, got int"),
             (PT, ["a"], "wrong_type: a record must be an object, got list"),
             (PT, {"text": "a \udcb2"}, "lone_surrogate"),
-            (SFT, {"query": "q"}, "missing_field: 'response' must be a text; the record has 'query'"),
-            (SFT, {"query": ["q"], "response": "a"}, "wrong_type: 'query' must be a text, got list"),
-            (SFT, {"messages": None, "query": None}, "wrong_type: 'query' must be a text, got NoneType"),
-            (SFT, {"messages": None}, "missing_field: 'query' must be a text; the record has 'messages'"),
-            (SFT, {"messages": "hi"}, "wrong_type: 'messages' must be a list, got str"),
-            (SFT, {"messages": [{"role": "user"}]}, r"missing_field: messages\[0\]: 'content'"),
-            (SFT, {"messages": [{"role": "user", "content": None}]}, r"wrong_type: messages\[0\]: 'content'.*NoneType"),
-            (SFT, {"messages": ["hi"]}, r"wrong_type: messages\[0\]: a record must be an object, got str"),
-            (SFT, chat(("human", "q"), ("assistant", "a")), "role_unsupported: message 0: role 'human'"),
-            (SFT, chat(("user", "q"), ("gpt", "a")), "role_unsupported: message 1: role 'gpt'"),
-            (SFT, chat(("assistant", "a"), train=0.5), "wrong_type: .*'train' must be true, false or null"),
+            (SFT, {"query": "q"}, "unknown_form: columns 'query'; the form query_response also needs 'response'"),
+            (SFT, {"query": ["q"], "response": "a"}, "wrong_type: query: must be a text, got list"),
+            (SFT, {"messages": None, "query": None}, "unknown_form: columns 'messages', 'query'; rename them"),
+            (SFT, {"messages": None}, "unknown_form: columns 'messages'; rename them to those of a known form"),
+            (SFT, {"messages": "hi"}, "wrong_type: messages: must be a list of messages, got str"),
+            (SFT, {"messages": [{"role": "user"}]}, r"missing_content: messages\[0\]\.content"),
+            (SFT, {"messages": [{"role": "user", "content": None}]}, r"missing_content: messages\[0\]\.content"),
+            (SFT, {"messages": ["hi"]}, r"wrong_type: messages\[0\]: a message must be an object, got str"),
+            (SFT, chat(("narrator", "q"), ("assistant", "a")), r"unknown_role: messages\[0\]\.role: 'narrator'"),
+            (SFT, {"query": "q", "chosen": "a", "rejected": "b"}, "other_form: a preference pair is nothing for sft"),
+            (SFT, chat(("assistant", "a"), train=0.5), r"wrong_type: messages\[0\]\.train: must be true"),
             (SFT, chat(("user", "q"), train=True), "train_role: .*got role 'user'"),
-            (SFT, chat(("assistant", "a"), tool_calls=[{}]), "unwritten_field: .*'tool_calls' would be lost"),
-            (DPO, {"query": "q", "chosen": "a"}, "missing_field: 'rejected'"),
+            (SFT, chat(("assistant", "a"), tool_calls=[CALL]), r"unwritten_field: messages\[0\]\.tool_calls"),
+            (DPO, {"query": "q", "chosen": "a"}, "unknown_form: .* the form preference_query also needs 'rejected'"),
         ],
     )  # fmt: skip
     def test_every_refusal_names_field_and_type(self, processor, record, said):
@@ -300,83 +303,6 @@ class TestProcess:
     def test_a_drop_raises_its_reason(self):
         with pytest.raises(BadRecord, match="empty_response"):
             SFT.process({"query": "q", "response": ""})
-
-
-def row(turns: list[int], mask: list[bool]) -> Row:
-    arrays = {"sequence": np.arange(len(turns), dtype=np.int32), "loss_mask": np.array(mask)}
-    return Row(arrays, len(turns), 0, 0, np.array(turns, dtype=np.int32))
-
-
-class TestFit:
-    #         u  u  a      a     u  a     a
-    TALK = row([0, 0, 1, 1, 2, 3, 3], [False, False, True, True, False, True, True])
-
-    def kept(self, *how) -> tuple[object, int]:
-        verdict, cut = fit(self.TALK, *how)
-        return (verdict if isinstance(verdict, Drop) else verdict.arrays["sequence"].tolist()), cut
-
-    def test_what_fits_is_left_alone(self):
-        assert fit(self.TALK, 7) == (self.TALK, 0)
-        assert fit(self.TALK, None)[0] is self.TALK
-
-    def test_drop_is_the_default(self):
-        assert self.kept(6) == (Drop("too_long", 7, 6), 0)
-
-    def test_cut_takes_the_right_end_and_adds_nothing(self):
-        assert self.kept(6, "cut") == ([0, 1, 2, 3, 4, 5], 1)
-        short, _ = fit(self.TALK, 6, "cut")
-        assert len(short.arrays["loss_mask"]) == len(short.turn) == 6
-        assert short.content == 7
-
-    def test_a_cut_that_leaves_no_target_drops(self):
-        assert self.kept(2, "cut") == (Drop("no_target"), 0)
-
-    def test_cut_turns_takes_whole_turns(self):
-        assert self.kept(6, "cut_turns") == ([0, 1, 2, 3, 4], 2)
-        assert self.kept(4, "cut_turns") == ([0, 1, 2, 3], 3)
-        assert self.kept(3, "cut_turns") == (Drop("too_long", 7, 3), 0)
-        assert self.kept(1, "cut_turns") == (Drop("too_long", 7, 1), 0)
-
-    def test_rows_without_turns_have_none_to_cut(self):
-        (one,) = PT.rows([{"text": "abcdef"}])
-        assert fit(one, 3, "cut_turns")[0] == Drop("too_long", 7, 3)
-        assert fit(one, 3, "cut")[0].arrays["sequence"].tolist() == [197, 198, 199]
-
-    def test_a_pair_is_measured_and_cut_together(self):
-        (pair,) = DPO.rows([{"query": "q", "chosen": "aab", "rejected": "aaccc"}])
-        prompt, longest = int(pair.arrays["prompt_length"][0]), len(pair.arrays["rejected"])
-        assert fit(pair, longest - 1)[0] == Drop("too_long", longest, longest - 1)
-        short, cut = fit(pair, prompt + 3, "cut")
-        assert cut == pair.tokens - 2 * (prompt + 3) == pair.tokens - short.tokens
-        assert len(short.arrays["rejected_mask"]) == len(short.arrays["rejected"]) == prompt + 3
-        assert int(short.arrays["prompt_length"][0]) == prompt
-        assert fit(pair, prompt + 2, "cut")[0] == Drop("chosen_equals_rejected")
-        assert fit(pair, prompt, "cut")[0] == Drop("no_target")
-
-    def test_only_what_belongs_to_the_tokens_is_cut(self):
-        own = Row({"sequence": np.arange(4), "weight": np.ones(4), "source": np.arange(9)}, 4, 0, 0)
-        short, _ = fit(own, 2, "cut")
-        assert [len(array) for array in short.arrays.values()] == [2, 2, 9]
-
-    def test_unknown_values(self):
-        with pytest.raises(BadParameter, match="too_long must be one of drop, cut_turns, cut, got 'split'"):
-            check_fit(8, "split")
-        with pytest.raises(BadParameter, match="max_length must be at least 1 token or None for no limit, got 0"):
-            fit(self.TALK, 0)
-
-    @settings(max_examples=60, deadline=None)
-    @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=5), st.integers(1, 16))
-    def test_nothing_is_lost_unseen(self, spans, limit):
-        turns = [at for at, (size, _) in enumerate(spans) for _ in range(size)]
-        talk = row(turns, [flag for size, flag in spans for _ in range(size)])
-        for how in process.TOO_LONG:
-            verdict, cut = fit(talk, limit, how)
-            if isinstance(verdict, Drop):
-                assert cut == 0
-                continue
-            assert verdict.tokens + cut == talk.tokens
-            assert verdict.tokens <= limit or cut == 0
-            assert len(verdict.arrays["loss_mask"]) == len(verdict.turn) == verdict.tokens
 
 
 class TestUserProcessors:
@@ -449,7 +375,9 @@ class TestFactory:
         made = ProcessorFactory.create_with_strategy_name(
             "dpo", TOKENIZER, "alpaca", response_start="\n>", train_after_stop=True
         )
-        assert made.describe() == {
+        told = made.describe()
+        assert (told.pop("template"), told.pop("policy")) == (None, asdict(Policy()))
+        assert told == {
             "type": "dpo",
             "id_keys": ["chosen", "rejected"],
             "strategy": {
@@ -466,7 +394,9 @@ class TestFactory:
         assert ProcessorFactory.create_with_strategy("sft", TOKENIZER, CUSTOM).strategy is CUSTOM
         with pytest.raises(BadParameter, match="pt takes no strategy"):
             ProcessorFactory.create_with_strategy("pt", TOKENIZER, CUSTOM)
-        with pytest.raises(BadParameter, match="sft: strategy must be a PromptStrategy object, got 'chatml'"):
+        with pytest.raises(
+            BadParameter, match="strategy must be a PromptStrategy or ChatTemplate object, got 'chatml'"
+        ):
             ProcessorFactory.create_with_strategy("sft", TOKENIZER, "chatml")
         with pytest.raises(BadParameter, match="strategy 'chatml' was built for another tokenizer"):
             ProcessorFactory.create_with_strategy("sft", Letters((EOS,)), ChatML(TOKENIZER))
@@ -484,8 +414,9 @@ class TestFactory:
 
         made = ProcessorFactory.create("code", TOKENIZER)
         assert (made.type, made.tokenizer) == ("code", TOKENIZER)
-        assert made.describe() == {"type": "code", "id_keys": [], "strategy": None, "train_after_stop": False}
-        assert ProcessorFactory.names() == ["code", "dpo", "pt", "sft"]
+        told = {"type": "code", "id_keys": [], "strategy": None, "template": None, "train_after_stop": False}
+        assert made.describe() == told
+        assert ProcessorFactory.names() == ["code", "dpo", "kto", "pt", "sft"]
         with pytest.raises(BadParameter, match="must be a subclass of Processor"):
             ProcessorFactory.register("text")(str)
         with pytest.raises(UnknownName, match="unknown processor 'pretrain'"):

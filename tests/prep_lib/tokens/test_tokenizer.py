@@ -557,13 +557,14 @@ def test_a_control_token_inside_a_message_stays_text() -> None:
     assert ids == [3, *tokenizer.encode(f"user\n{chat[0]['content']}"), 4, *tokenizer.encode("\n")]
 
 
-def test_a_template_that_looks_for_a_control_token_is_refused_for_such_a_message() -> None:
+def test_a_template_that_looks_for_a_control_token_in_a_message_gives_its_pieces_as_text() -> None:
     tokenizer = AutoTokenizer().train(TEXTS, vocab_size=300)
-    tokenizer.set_chat_template("{{ messages[0].content.split('<｜im▁end｜>')[0] }}")
-    with pytest.raises(
-        BadTemplate, match="a message spells '<｜im▁end｜>', and the chat template of bpe-300 treats it"
-    ):
-        tokenizer.apply_chat_template([{"role": "user", "content": f"a{special.IM_END}b"}])
+    tokenizer.set_chat_template("{{ messages[0].content.split('<｜im▁end｜>') | join('<｜im▁end｜>') }}")
+    chat = [{"role": "user", "content": f"a{special.IM_END}b"}]
+    # The template writes the token here, and says so by spelling it: between the two pieces it is one.
+    assert tokenizer.apply_chat_template(chat) == [*tokenizer.encode("a"), 4, *tokenizer.encode("b")]
+    tokenizer.set_chat_template("{{ messages[0].content.split('b')[0] }}")
+    assert tokenizer.apply_chat_template(chat) == tokenizer.encode(f"a{special.IM_END}")
 
 
 def test_a_bad_template_is_refused_when_it_is_set(trained: AutoTokenizer) -> None:

@@ -1,0 +1,180 @@
+"""Conversations rendered by a chat template become rows: one encoding a batch, masks proven, every token counted.
+
+conversations ──lay──▶ texts with borders ──encode_rows──▶ ids and places ──mask_of──▶ Row │ Drop │ BadRecord
+                       edges: where data and turns begin and end             counts: content, control, EOS
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from prep_lib.chat.mask import Laid, Policy, Unproven, lay, mask_of
+from prep_lib.chat.row import Row
+from prep_lib.chat.template import ChatTemplate
+from prep_lib.errors import BadRecord
+from prep_lib.record import Conversation, Drop, Message, Preference, Rated
+from prep_lib.tokens.joint import Placed
+
+Talk = Conversation | Rated
+
+
+def rows(
+    template: ChatTemplate, policy: Policy, talks: Sequence[Talk | Drop | BadRecord]
+) -> list[Row | Drop | BadRecord]:
+    """Return one verdict a conversation, in order; what could not be read passes through.
+
+    Notes
+    -----
+    *Drops* ``empty``, ``empty_response``, ``no_target``, ``no_context``, and the reasons of `mask.Unproven`.
+    *Fails* ``template_failed``.
+    """
+    drafts = [talk if isinstance(talk, Drop | BadRecord) else _draft(template, policy, talk) for talk in talks]
+    laids = [draft for draft in drafts if isinstance(draft, Laid)]
+    placed = iter(template.encode_rows([laid.row(_edges(laid)) for laid in laids]))
+    out: list[Row | Drop | BadRecord] = []
+    for talk, draft in zip(talks, drafts, strict=True):
+        if isinstance(draft, Laid) and not isinstance(talk, Drop | BadRecord):
+            out.append(_row(template, talk, draft, next(placed)))
+        elif not isinstance(draft, Laid):
+            out.append(draft)
+    return out
+
+
+def pairs(
+    template: ChatTemplate, policy: Policy, preferences: Sequence[Preference | Drop | BadRecord]
+) -> list[Row | Drop | BadRecord]:
+    """Return one verdict a pair: two sequences that begin with the same ``prompt_length`` ids.
+
+    Notes
+    -----
+    *Drops* as `rows`, and ``chosen_equals_rejected``. *Fails* ``prompt_differs``: the template writes the prompt
+    otherwise before one answer than before the other.
+    """
+    good = [pair for pair in preferences if isinstance(pair, Preference)]
+    made = iter(rows(template, policy, [_answered(pair, which) for pair in good for which in (0, 1)]))
+    return [_pair(next(made), next(made)) if isinstance(pair, Preference) else pair for pair in preferences]
+
+
+def context(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return messages none of which is a target."""
+    return tuple(replace(message, train=False) if message.role == "assistant" else message for message in messages)
+
+
+def _answered(pair: Preference, which: int) -> Conversation:
+    answer = pair.rejected if which else pair.chosen
+    return Conversation(pair.id, (*context(pair.prompt), *answer), pair.tools)
+
+
+def _pair(chosen: Row | Drop | BadRecord, rejected: Row | Drop | BadRecord) -> Row | Drop | BadRecord:
+    for row in (chosen, rejected):
+        if isinstance(row, BadRecord):
+            return row
+    if not isinstance(chosen, Row) or not isinstance(rejected, Row):
+        return chosen if isinstance(chosen, Drop) else rejected
+    one, other = chosen.arrays, rejected.arrays
+    if np.array_equal(one["sequence"], other["sequence"]):
+        return Drop("chosen_equals_rejected")
+    size = int(np.argmax(one["loss_mask"]))
+    if size != int(np.argmax(other["loss_mask"])) or not np.array_equal(
+        one["sequence"][:size], other["sequence"][:size]
+    ):
+        return BadRecord("prompt_differs", "both answers need one shared prompt")
+    arrays = {
+        "chosen": one["sequence"], "chosen_mask": one["loss_mask"],
+        "rejected": other["sequence"], "rejected_mask": other["loss_mask"],
+        "prompt_length": np.array([size], np.int32),
+    }  # fmt: skip
+    content, control, eos = (getattr(chosen, name) + getattr(rejected, name) for name in ("content", "control", "eos"))
+    literal = chosen.literal_specials + rejected.literal_specials
+    return Row(arrays, content, control, eos, literal_specials=literal, ids=("chosen", "rejected"))
+
+
+def _draft(template: ChatTemplate, policy: Policy, talk: Talk) -> Laid | Drop | BadRecord:
+    if not talk.messages:
+        return Drop("empty")
+    try:
+        laid = lay(template, Conversation(talk.id, talk.messages, talk.tools), policy, thorough=False)
+    except Unproven as error:
+        return Drop(error.reason)
+    except BadRecord as error:
+        return error
+    if not laid.targets:
+        return Drop("empty_response" if policy.silent(talk.messages) else "no_target")
+    return laid if all(target.spoken for target in laid.targets) else Drop("message_not_rendered")
+
+
+def _row(template: ChatTemplate, talk: Talk, laid: Laid, placed: Placed) -> Row | Drop:
+    try:
+        mask = mask_of(laid, placed)
+    except Unproven as error:
+        return Drop(error.reason)
+    size, targets = len(placed.ids), int(mask.sum())
+    if targets in (0, size):
+        return Drop("no_context" if targets else "no_target")
+    turns = len(_turn_starts(laid))
+    bounds = placed.edges[turns:]
+    content = sum(bounds[1::2]) - sum(bounds[::2])
+    end = template.tokenizer and template.tokenizer.eos_token_id
+    eos = 0 if end is None else int(np.count_nonzero(placed.ids == end))
+    turn = _turns(laid, placed.edges[:turns], size)
+    arrays = {"sequence": placed.ids, "loss_mask": mask}
+    if laid.policy.weights:
+        arrays["loss_weight"] = weights(talk.messages, turn, mask)
+    return Row(arrays, content, size - content - eos, eos, turn, laid.rendered.literal)
+
+
+def weights(messages: Sequence[Message], turn: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Return the weight of each token, (n,) float32: that of its message where it is a target, else 0.
+
+    Examples
+    --------
+    >>> told = [Message("user", "a"), Message("assistant", "b", weight=0.5)]
+    >>> weights(told, np.array([0, 1, 1]), np.array([False, False, True])).tolist()
+    [0.0, 0.0, 0.5]
+    """
+    own = np.array([1.0 if message.weight is None else message.weight for message in messages], np.float32)
+    told: np.ndarray = own[turn] * mask
+    return told
+
+
+def _edges(laid: Laid) -> list[int]:
+    """Return where turns begin, then where data begins and ends, in characters."""
+    return [at for at, _ in _turn_starts(laid)] + _data(laid)
+
+
+def _turn_starts(laid: Laid) -> list[tuple[int, int]]:
+    """Return (place, message) of each turn, in order; a turn never ends before the one behind it begins."""
+    found, last = [], -1
+    begun = {target.message: target.start for target in laid.targets}
+    for run in laid.rendered.runs:
+        owner = run.frame if run.frame is not None else run.origin and run.origin.message
+        if owner is not None and owner > last:
+            found.append((min(run.start, begun.get(owner, run.start)), owner))
+            last = owner
+    return found
+
+
+def _turns(laid: Laid, places: Sequence[int], size: int) -> np.ndarray:
+    """Return the message each token belongs to, (n,) int32; what stands before the first belongs to it."""
+    owners = [owner for _, owner in _turn_starts(laid)]
+    ends = [*places[1:], size]
+    if not owners:
+        return np.zeros(size, np.int32)
+    lengths = np.diff([0, *ends])
+    return np.repeat(np.array(owners, np.int32), np.maximum(lengths, 0))
+
+
+def _data(laid: Laid) -> list[int]:
+    """Return first and last characters of what the record says, run by run; roles are the template's frame."""
+    out: list[int] = []
+    for run in laid.rendered.runs:
+        if run.origin is None or run.origin.field == "role":
+            continue
+        if out and out[-1] == run.start:
+            out[-1] = run.stop
+        else:
+            out += [run.start, run.stop]
+    return out
