@@ -432,9 +432,15 @@ def preflight(recipe: Recipe, run: Run) -> list[str]:
     return list(dict.fromkeys([*found, *_check_machine(recipe, run)]))
 
 
+#: Files of a model folder that say how text becomes ids.
+_MODEL = (".json", ".jinja")
+
+
 def inputs(step: Step, run: Run) -> list[Path]:
     """Return every local file the parameters of a step name; what is missing is left out, `preflight` names it."""
-    named = [_found(run, str(step.values[name])) for name in ("files", "dataset", "tokenizer") if step.values.get(name)]
+    named = [_found(run, str(step.values[name])) for name in ("files", "dataset") if step.values.get(name)]
+    named += [_of_model(run, str(step.values[name])) for name in ("tokenizer", "template") if step.values.get(name)]
+    named += [_manifest(run, str(step.values[name])) for name in ("shards", "other") if step.values.get(name)]
     code = [str(step.values.get(name, "")).rpartition(":") for name in ("process_func", "plugins")]
     named += [_found(run, file if name.isidentifier() else f"{file}{colon}{name}") for file, colon, name in code]
     return sorted({file for paths in named for path in paths for file in _inside(path)})
@@ -478,6 +484,18 @@ def _found(run: Run, text: str) -> list[Path]:
         with contextlib.suppress(PrepError):
             found += run.files(pattern)
     return found
+
+
+def _of_model(run: Run, text: str) -> list[Path]:
+    """Return what is read of a model folder: not its weights, which may be larger than all the data."""
+    return [file for path in _found(run, text) for file in _inside(path) if path.is_file() or file.suffix in _MODEL]
+
+
+def _manifest(run: Run, text: str) -> list[Path]:
+    """Return what tells a folder of shards: its manifest holds the digest of each."""
+    with contextlib.suppress(PrepError):
+        return [path for path in [run.shards(text) / "manifest.json"] if path.is_file()]
+    return []
 
 
 def _words(text: str) -> list[str]:

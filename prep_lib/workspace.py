@@ -27,7 +27,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -306,6 +306,23 @@ class Run:
         raise BadInput(
             f"workspace: run {self.name!r} has nothing from {notebook} yet; run notebooks/{notebook}.ipynb first"
         )
+
+    def shards(self, text: str = "") -> Path:
+        """Return a folder of shards.
+
+        Parameters
+        ----------
+        text : str
+            A folder of the workspace, or the name of a run: what its 22_tensorize wrote. Empty: of this run.
+
+        Raises
+        ------
+        BadInput
+            If there is none.
+        """
+        if text and self.path(text).is_dir():
+            return self.path(text)
+        return replace(self, name=text or self.name).find("22_tensorize")
 
     def path(self, text: str | Path) -> Path:
         """Return the absolute path of `text`; a relative one means the workspace, wherever the kernel was started."""

@@ -187,6 +187,8 @@ tokenizer = ""        # "" = the built-in one
 processor = "sft"
 strategy = "chatml"
 strategy_params = ""
+template = ""         # a chat template
+answers = "all"
 columns = ""          # old->new
 process_func = ""
 memory_budget = "1GiB"
@@ -251,6 +253,29 @@ def test_a_place_must_exist_but_a_hub_name_may_be_anywhere(ws):
     assert problems(ws, dataset="org/name") == []
     assert "nothing at './data'" in problems(ws, dataset="./data")[0]
     assert "nothing at 'data.parquet'" in problems(ws, dataset="data.parquet")[0]
+
+
+def test_a_chat_template_is_tried_before_anything_starts(ws):
+    (ws / "a.jsonl").write_text(ROW)
+    assert problems(ws, files="a.jsonl", template="chatml", tokenizer="") == []
+    (ws / "broken.jinja").write_text("{% for %}")
+    assert "jinja: broken, line 1" in problems(ws, files="a.jsonl", template="broken.jinja", tokenizer="")[0]
+    assert "answers must be one of all, last" in problems(ws, files="a.jsonl", template="chatml", answers="some")[0]
+
+
+def test_a_notebook_depends_on_what_is_read_of_a_model_and_on_other_runs(ws):
+    (ws / "model").mkdir()
+    for name in ("tokenizer.json", "chat_template.jinja", "model.safetensors"):
+        (ws / "model" / name).touch()
+    shards = Run(ws, "before", "22_tensorize").data
+    shards.mkdir(parents=True)
+    (shards / "manifest.json").touch()
+    write_notebook(ws, "20_b", 'tokenizer = ""  # a\ntemplate = ""  # b\nother = ""  # c\nrun = ""  # d\n')
+    (ws / "r.yaml").write_text(json.dumps({"notebooks": [{"20_b": {"template": "model", "other": "before"}}]}))
+    (step,) = read(ws / "r.yaml", ws).steps
+    assert [path.name for path in recipes.inputs(step, Run(ws, "r"))] == [
+        "chat_template.jinja", "tokenizer.json", "manifest.json",
+    ]  # fmt: skip
 
 
 def test_a_full_disk_is_said_before(ws, monkeypatch):

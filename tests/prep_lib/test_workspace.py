@@ -138,6 +138,27 @@ def test_what_an_earlier_notebook_wrote_is_found_or_named(ws):
     assert run.find("20_export") == earlier.data
 
 
+def test_shards_are_a_folder_or_what_a_run_wrote(ws):
+    run = open_run("r", "23_inspect")
+    with pytest.raises(BadInput, match="run 'r' has nothing from 22_tensorize yet"):
+        run.shards()
+    with pytest.raises(BadInput, match="run 'before' has nothing from 22_tensorize yet"):
+        run.shards("before")
+    for name in ("r", "before"):
+        (open_run(name, "22_tensorize").data / "manifest.json").touch()
+        assert run.shards("" if name == "r" else name) == ws / "runs" / name / "data" / "22_tensorize"
+    (ws / "elsewhere").mkdir()
+    assert run.shards("elsewhere") == ws / "elsewhere"
+
+
+def test_what_a_button_saves_lies_beside_the_notebooks_output(ws):
+    run = open_run("r", "21_templates")
+    places = run.write({"template.jinja": "{{ 1 }}", "../x/findings.json": "{}"})
+    assert places["template.jinja"] == "runs/r/data/21_templates/template.jinja"
+    assert (ws / places["template.jinja"]).read_text() == "{{ 1 }}"
+    assert (run.data / "findings.json").read_text() == "{}"
+
+
 def test_files_come_in_natural_order_and_a_pattern_without_files_is_an_error(ws):
     for name in ("c_10.jsonl", "c_9.jsonl", "with blank.jsonl"):
         (ws / name).touch()
