@@ -87,7 +87,14 @@ def _parser() -> argparse.ArgumentParser:
     doctor = command("doctor", _doctor, "say what is wrong with a chat template and its tokenizer, and what to do")
     doctor.add_argument("place", metavar="MODEL", help="a model folder, a .jinja file, or a hub name in the cache")
     doctor.add_argument("--tokenizer", metavar="T", help="a file, folder or hub name; the model's own if not given")
-    doctor.add_argument("--data", metavar="F", help="records to look at too: JSONL, JSON or Parquet")
+    doctor.add_argument(
+        "--data", metavar="F", help="records to look at too: JSONL, JSON, CSV, Parquet, in any usual form"
+    )
+    doctor.add_argument("--json", action="store_true", help="print everything as JSON in place of the report")
+    doctor.add_argument(
+        "--write", metavar="DIR", help="write template.jinja with its proven repairs, and findings.json"
+    )
+    doctor.add_argument("--force", action="store_true", help="overwrite what is in that folder")
     convert = command("convert", _convert, "write sft or dpo shards as the files a trainer opens by itself")
     convert.add_argument("dir", metavar="DIR", help="of shards, with their manifest")
     convert.add_argument("--to", required=True, metavar="TRAINER", help="trl, axolotl or llamafactory")
@@ -155,10 +162,10 @@ def _verify(asked: argparse.Namespace) -> int:
 
 
 def _doctor(asked: argparse.Namespace) -> int:
-    """Print findings and symptoms; 1 if one of them is an error."""
+    """Print findings and symptoms; 1 if one of them is an error, 2 if nothing could be looked at."""
     from prep_lib.chat.doctor import command
 
-    return command(asked.place, asked.tokenizer, asked.data)
+    return command(asked.place, asked.tokenizer, asked.data, write=asked.write, force=asked.force, as_json=asked.json)
 
 
 def _convert(asked: argparse.Namespace) -> None:

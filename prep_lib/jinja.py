@@ -364,6 +364,125 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 }  # fmt: skip
 
 
+# ---------------------------------------------------------------- what a tree shows before it runs
+
+#: What gives the same for the same parts and changes nothing; a call may do anything.
+_PURE = (
+    nodes.BinExpr, nodes.UnaryExpr, nodes.Compare, nodes.Operand, nodes.Concat, nodes.CondExpr, nodes.Filter,
+    nodes.Test, nodes.Getattr, nodes.Getitem, nodes.Slice, nodes.Literal, nodes.Pair, nodes.Keyword,
+)  # fmt: skip
+#: What Jinja itself names inside loops, blocks and macros.
+_BOUND = frozenset({"loop", "self", "super", "caller", "varargs", "kwargs"})
+#: How often names are gone through: each time those are found that are set from names found before.
+_PASSES = 20
+
+
+class _Reader:
+    """Reads off a syntax tree what is the same whatever the data are, while a flag is given."""
+
+    def __init__(self, tree: nodes.Template, flag: str, data: Collection[str]) -> None:
+        self.flag = flag
+        #: The names whose values may hang on data. Values of other names are those given, or set from such alone.
+        self.moving = {*data, *_BOUND}
+        for _ in range(_PASSES):
+            known = len(self.moving)
+            self._learn(tree.body, True)
+            if len(self.moving) == known:
+                return
+        self.moving.add(flag)
+
+    def _learn(self, body: Iterable[nodes.Node], fixed: bool) -> None:
+        """Note the names that are set from data, or where data decide; and the flag, should it be set at all."""
+        for node in body:
+            if isinstance(node, nodes.If):
+                inside = fixed
+                for test, way in [] if self._never(node) else _branches(node):
+                    inside = inside and self.same(test)
+                    self._learn(way, inside)
+            elif isinstance(node, nodes.Assign) and isinstance(node.target, nodes.Name):
+                if node.target.name == self.flag or not (fixed and self.same(node.node)):
+                    self.moving.add(node.target.name)
+            else:
+                # Whatever is set in a loop, a macro or a block may be set by data.
+                self.moving |= {name.name for name in node.find_all(nodes.Name) if name.ctx != "load"}
+                self.moving |= {ref.name for ref in node.find_all(nodes.NSRef)}
+                self.moving |= {macro.name for macro in node.find_all(nodes.Macro)}
+                if isinstance(node, nodes.Macro):
+                    self.moving.add(node.name)
+
+    def same(self, node: nodes.Node) -> bool:
+        """Tell whether an expression has one value whatever the data are."""
+        todo = [node]
+        while todo:
+            node = todo.pop()
+            if node.name in self.moving if isinstance(node, nodes.Name) else not isinstance(node, _PURE):
+                return False
+            todo.extend(node.iter_child_nodes())
+        return True
+
+    def ends_alike(self, body: Iterable[nodes.Node]) -> bool:
+        """Tell whether a body asks for the flag, and all it writes from there on is one text while the flag is on."""
+        asked = False
+        if self.flag in self.moving:
+            return False
+        for node in body:
+            for part in node.nodes if isinstance(node, nodes.Output) else [node]:
+                if not self._never(part):
+                    asked = asked or self._asks(part)
+                    if asked and not self._writes_one(part):
+                        return False
+        return asked
+
+    def _asks(self, node: nodes.Node) -> bool:
+        found = [node] if isinstance(node, nodes.Name) else node.find_all(nodes.Name)
+        return any(name.name == self.flag for name in found)
+
+    def _never(self, node: nodes.Node) -> bool:
+        """Tell whether a block is never entered, as a default for a flag that is given."""
+        if not isinstance(node, nodes.If) or node.elif_ or node.else_:
+            return False
+        return self._truth(node.test, True) is False and self._truth(node.test, False) is False
+
+    def _writes_one(self, node: nodes.Node) -> bool:
+        """Tell whether a node writes one text while the flag is on."""
+        if isinstance(node, nodes.Output):
+            return all(map(self.same, node.nodes))
+        if not isinstance(node, nodes.If):
+            return isinstance(node, nodes.Expr) and self.same(node)
+        for test, body in _branches(node):
+            truth = self._truth(test, True)
+            if truth is None and not self.same(test):
+                return False
+            if truth is not False and not all(map(self._writes_one, body)):
+                return False
+            if truth:
+                break
+        return True
+
+    def _truth(self, test: nodes.Node, on: bool) -> bool | None:
+        """Return what a condition gives for a flag that is on or off; None: that hangs on more."""
+        if isinstance(test, nodes.Name):
+            return on if test.name == self.flag else None
+        if isinstance(test, nodes.Const):
+            return bool(test.value)
+        if isinstance(test, nodes.Not):
+            truth = self._truth(test.node, on)
+            return None if truth is None else not truth
+        if isinstance(test, (nodes.And, nodes.Or)):
+            sides, least = (self._truth(test.left, on), self._truth(test.right, on)), isinstance(test, nodes.Or)
+            return least if least in sides else None if None in sides else not least
+        if isinstance(test, nodes.Test) and test.name in ("defined", "undefined"):
+            given = isinstance(test.node, nodes.Name) and test.node.name == self.flag
+            return test.name == "defined" if given else None
+        return None
+
+
+def _branches(node: nodes.If) -> list[tuple[nodes.Node, list[nodes.Node]]]:
+    """Return what is written under which condition, in the order in which it is asked."""
+    ways: list[nodes.If] = [node, *node.elif_]
+    return [*((way.test, way.body) for way in ways), (nodes.Const(True), node.else_)]
+
+
 # ---------------------------------------------------------------- the guarded tree, and what it calls
 
 
@@ -1221,6 +1340,32 @@ class Template:
         """
         return field in self._fields
 
+    def ends_alike(self, flag: str, data: Collection[str]) -> bool:
+        """Tell whether, once a flag is on, all from where it is asked for to the end is one text, whatever `data` are.
+
+        Parameters
+        ----------
+        flag : str
+            A variable that is always given, True or False: ``add_generation_prompt``.
+        data : collection of str
+            The variables that change from one rendering to the next: ``messages``.
+
+        Notes
+        -----
+        It is read off the syntax tree. False means that it is not seen there: the flag is asked for inside a loop, a
+        macro or a block, or what is written from there on, or whether it is written, hangs on data, on a name set from
+        data or in a loop, or on a call.
+
+        Examples
+        --------
+        >>> loop = "{% for m in messages %}{{ m }}{% endfor %}"
+        >>> Template(loop + "{% if ask %}<a>{{ '<think>' if deep }}{% endif %}").ends_alike("ask", ["messages"])
+        True
+        >>> Template(loop + "{% if ask %}<a>{{ messages[-1] }}{% endif %}").ends_alike("ask", ["messages"])
+        False
+        """
+        return _ends_alike(self.source, flag, frozenset(data))
+
     def _line(self, error: BaseException) -> int | None:
         """Return the template's line the error came from: the innermost frame of its compiled code."""
         frame, line = error.__traceback__, None
@@ -1251,6 +1396,15 @@ def _compile(source: str) -> tuple[frozenset[str], frozenset[str], jinja2.Templa
     tree.set_environment(_ENVIRONMENT)
     code = _ENVIRONMENT.compile(tree)
     return names, fields, jinja2.Template.from_code(_ENVIRONMENT, code, dict(_GLOBALS))
+
+
+@functools.lru_cache(maxsize=64)
+def _ends_alike(source: str, flag: str, data: frozenset[str]) -> bool:
+    tree = _ENVIRONMENT.parse(source)
+    try:
+        return _Reader(tree, flag, data).ends_alike(tree.body)
+    except RecursionError:
+        return False
 
 
 def _cause(error: BaseException) -> str:

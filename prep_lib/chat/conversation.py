@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -249,6 +249,33 @@ def recognise(record: Mapping[str, Any], form: str | None = None) -> Recognised:
                 columns[field] = tuple(dict.fromkeys((*columns.get(field, ()), place)))
     unused = tuple(column for column in record if column not in used and _says(record[column]))
     return Recognised(name, columns, unused)
+
+
+def forms(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Tell which forms records have, how their columns are read and how many there are of each, the commonest first.
+
+    Returns
+    -------
+    list of dict
+        ``form``, ``rows``, ``read as`` and ``unused``, as a table shows them; a record of no form says so in its place.
+
+    Examples
+    --------
+    >>> forms([{"query": "a", "response": "b", "id": 1}, {"query": "c", "response": "d", "id": 2}])
+    [{'form': 'query_response', 'rows': 2, 'read as': 'user: query · assistant: response', 'unused': 'id'}]
+    """
+    counts: dict[tuple[str, str, str], int] = {}
+    for record in records:
+        try:
+            found = recognise(record)
+        except BadRecord as error:
+            told = error.reason, error.detail, ""
+        else:
+            columns = " · ".join(f"{name}: {', '.join(places)}" for name, places in found.columns.items())
+            told = found.form, columns, ", ".join(found.unused)
+        counts[told] = counts.get(told, 0) + 1
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    return [{"form": form, "rows": rows, "read as": read, "unused": unused} for (form, read, unused), rows in ordered]
 
 
 def _places(told: str, name: str, value: object) -> list[tuple[str, str]]:

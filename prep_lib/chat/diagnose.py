@@ -4,36 +4,34 @@
     template ──probes and data────┼──▶ Finding(rule, severity, detail, tokens, rows, repair)
     every row of a file ──scan────┘    RowReport(index, rules, severity, tokens, trained, literal)
 
-`diagnose` looks closely: it renders again, otherwise, and proves repairs. `scan` renders each row once.
+`diagnose` looks closely: it renders again, otherwise, and proves repairs; `repaired` applies those of the template one
+upon another. `scan` renders each row once.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from prep_lib.chat import folder as folders
-from prep_lib.chat import repair as repairs
 from prep_lib.chat import rules
 from prep_lib.chat.conversation import ROLES, Read, read
-from prep_lib.chat.folder import Fact, ModelFolder
+from prep_lib.chat.facts import Fact, facts
+from prep_lib.chat.folder import ModelFolder
+from prep_lib.chat.generation_tags import edited_as
 from prep_lib.chat.mask import Policy, Unproven
-from prep_lib.chat.repair import Repair
+from prep_lib.chat.probes import NULL_CONTENT, PLAIN, PROBES, STAND_IN, stand_in
+from prep_lib.chat.repair import PROVING, advice, repair_of
+from prep_lib.chat.rerender import markers, shared_length, thorough
 from prep_lib.chat.rules import RULES, Case, Hit
-from prep_lib.chat.symptoms import SEVERITIES, Finding, TokenAt
+from prep_lib.chat.symptoms import SEVERITIES, Finding, Repair, TokenAt, plural
 from prep_lib.chat.template import BUILT_IN, ChatTemplate
-from prep_lib.chat.thorough import markers, shared_length, thorough
-from prep_lib.chat.traits import NULL_CONTENT, PLAIN, PROBES
 from prep_lib.errors import BadInput, BadRecord, BadTemplate
 from prep_lib.record import Conversation, Document, Message, Preference, Rated
-from prep_lib.special import MARKER
 from prep_lib.tokens.tokenizer import AutoTokenizer
 
 #: What a template does to every conversation: looked for in a plain chat even where data are given.
@@ -54,9 +52,8 @@ _OF_TOOLS = frozenset({"TOOLS_NOT_RENDERED", "TOOL_CALLS_DROPPED", "TOOL_RESULT_
 #: Probes few data look like: what only they meet is a note.
 _ODD = frozenset({"system in the middle", "two answers", "empty answer", "null content"})
 
-#: Conversations looked at closely, those of them repairs are proven by, renderings that may pass a limit, and tokens
-#: shown of one finding.
-CLOSELY, PROVING, LIMITED, SHOWN = 200, 40, 3, 20
+#: Conversations looked at closely, renderings that may pass a limit, and tokens shown of one finding.
+CLOSELY, LIMITED, SHOWN = 200, 3, 20
 #: Rows encoded at once by a scan.
 BATCH = 256
 
@@ -115,16 +112,9 @@ def _of_template(template: ChatTemplate, tokenizer: AutoTokenizer | None) -> Pat
     """Take a template as it is; give it a tokenizer where it has none."""
     serving = tokenizer or template.tokenizer or stand_in(template.source)
     if serving is not template.tokenizer:
-        template = _again(template, template.source, serving)
-    own = serving is tokenizer or not serving.name.startswith(_STAND_IN)
+        template = edited_as(template, template.source, serving)
+    own = serving is tokenizer or not serving.name.startswith(STAND_IN)
     return Patient({template.name: template}, own_tokens=own, name=template.name)
-
-
-def _again(template: ChatTemplate, source: str, tokenizer: AutoTokenizer | None) -> ChatTemplate:
-    return ChatTemplate(
-        source, tokenizer, name=template.name, variables=template.variables, now=template.now,
-        content_specials=template.content_specials, stops=template.stops,
-    )  # fmt: skip
 
 
 def _of_sources(
@@ -141,24 +131,6 @@ def _of_sources(
         except BadTemplate as error:
             failed.append(Finding("TEMPLATE_FAILS", "error", str(error), template=key if number else ""))
     return Patient(templates, tuple(failed), folder, tokenizer is not None, name)
-
-
-_STAND_IN = "stand-in"
-_BRACKETED = re.compile(r"</?[A-Za-z][\w:]*>|\[/?[A-Za-z_]+\]")
-
-
-def stand_in(source: str) -> AutoTokenizer:
-    """Return a tokenizer in which every marker a template spells is one token.
-
-    Examples
-    --------
-    >>> stand_in("{{ '<|im_start|>' }}").id("<|im_start|>")
-    2
-    """
-    found = dict.fromkeys(["<s>", "</s>", *MARKER.findall(source), *_BRACKETED.findall(source)])
-    tokenizer = AutoTokenizer().train(["a"], vocab_size=256 + len(found), special_tokens=list(found))
-    tokenizer.name = _STAND_IN
-    return tokenizer
 
 
 # ---------------------------------------------------------------- data become cases
@@ -301,12 +273,12 @@ def diagnosed(patient: Patient, asked: Asked) -> list[Finding]:
     for number, (name, template) in enumerate(patient.templates.items()):
         label = name if number else ""
         if patient.folder is not None and not label:
-            found += [_of_fact(fact) for fact in folders.facts(patient.folder, _terminators(template, patient))]
+            found += [_of_fact(fact) for fact in facts(patient.folder, _terminators(template, patient))]
         # What was seen of the whole file was seen through the template that serves.
         for finding in _of_one(template, patient, replace(asked, seen=None, of=None) if number else asked):
             found.append(replace(finding, template=label))
     if patient.folder is not None and not patient.templates:
-        found += [_of_fact(fact) for fact in folders.facts(patient.folder)]
+        found += [_of_fact(fact) for fact in facts(patient.folder)]
     unique = {(one.rule, one.template, one.detail): one for one in found}
     return sorted(unique.values(), key=lambda one: SEVERITIES.index(one.severity))
 
@@ -320,8 +292,8 @@ def _of_fact(fact: Fact) -> Finding:
     tokens = tuple(TokenAt(-1, -1, -1 if one.id is None else one.id, one.text) for one in fact.tokens)
     repair = None
     if fact.rule == "STOP_TOKEN_NOT_IN_GENERATION_CONFIG":
-        advice = f"also add stop_token_ids={fact.values['stop_token_ids']} to your server"
-        repair = Repair(f"set eos_token_id to {fact.values['eos_token_id']} in {fact.values['file']}", None, advice)
+        told = f"also add stop_token_ids={fact.values['stop_token_ids']} to your server"
+        repair = Repair(f"set eos_token_id to {fact.values['eos_token_id']} in {fact.values['file']}", None, told)
     return Finding(fact.rule, severity, fact.detail, tokens, repair=repair, values=fact.values)
 
 
@@ -353,7 +325,8 @@ def _of_one(template: ChatTemplate, patient: Patient, asked: Asked) -> Iterator[
     found = [_finding(rule, hits[rule], asked, template) for rule in RULES if rule in hits]
     for finding in _in_order_of_harm(found):
         if asked.notes or finding.severity != "note":
-            yield _with_repair(finding, [case for case, _ in hits[finding.rule]], cases, asked, known)
+            met = [case for case, _ in hits[finding.rule]]
+            yield replace(finding, repair=repair_of(finding.rule, met, cases, known)) if asked.repair else finding
     yield from _too_long(cases, limit_of(patient, asked.max_length), asked) if patient.own_tokens else ()
 
 
@@ -374,17 +347,12 @@ def _pad_is_eos(tokenizer: AutoTokenizer) -> Iterator[Finding]:
     if tokenizer.pad_token is not None and tokenizer.pad_token_id is not None:
         detail = f"{tokenizer.pad_token!r} is pad_token and eos_token; a trainer that masks padding by id masks ends"
         token = TokenAt(-1, -1, tokenizer.pad_token_id, tokenizer.pad_token)
-        yield Finding("PAD_IS_EOS", "warning", detail, (token,), repair=repairs.advice("PAD_IS_EOS"))
+        yield Finding("PAD_IS_EOS", "warning", detail, (token,), repair=advice("PAD_IS_EOS"))
 
 
 def _looked(plain: Case, asked: Asked) -> tuple[list[Case], dict[str, list[tuple[Case, Hit]]]]:
     """Return all cases and what was met in them; of the plain chat beside data only what it does to any."""
-    policy, template = asked.policy, plain.template
-    if asked.rows is None:
-        cases = [plain, *(Case(-1, template, probe, policy) for probe in PROBES[1:])]
-        cases.append(Case(-1, template, _NULLS, policy, said=NULL_CONTENT))
-    else:
-        cases = [*(_case(row, template, policy) for row in asked.rows), plain]
+    cases = _cases(plain, asked)
     hits: dict[str, list[tuple[Case, Hit]]] = {}
     limited = 0
     for number, case in enumerate(cases):
@@ -398,6 +366,15 @@ def _looked(plain: Case, asked: Asked) -> tuple[list[Case], dict[str, list[tuple
     for case, hit in _pairs(cases):
         hits.setdefault(hit.rule, []).append((case, hit))
     return cases, hits
+
+
+def _cases(plain: Case, asked: Asked) -> list[Case]:
+    """Return the conversations to look at: the data and a plain chat, or all our probes."""
+    template, policy = plain.template, asked.policy
+    if asked.rows is not None:
+        return [*(_case(row, template, policy) for row in asked.rows), plain]
+    probes = [Case(-1, template, probe, policy) for probe in PROBES[1:]]
+    return [plain, *probes, Case(-1, template, _NULLS, policy, said=NULL_CONTENT)]
 
 
 def _pairs(cases: Sequence[Case]) -> Iterator[tuple[Case, Hit]]:
@@ -434,10 +411,25 @@ def _finding(rule: str, met: Sequence[tuple[Case, Hit]], asked: Asked, template:
     (case, hit), rows = met[0], tuple(dict.fromkeys(case.row for case, _ in met if case.row >= 0))
     if asked.seen is not None and rule in asked.seen:
         rows = tuple(asked.seen[rule])
-    of = 0 if asked.rows is None else asked.of or len({row.row for row in asked.rows})
-    counted = f" ({len(rows):,} of {of:,} rows)" if rows else f" (tried on: {case.conversation.id})"
+    of = _looked_at(asked, rule)
+    counted = f" ({_counted(len(rows), of, asked)})" if rows else f" (tried on: {case.conversation.id})"
     severity = _severity(rule, [case for case, _ in met], template)
     return Finding(rule, severity, hit.detail + counted, _evidence(case, hit), rows, of=of)
+
+
+def _looked_at(asked: Asked, rule: str) -> int:
+    """Return how many rows a rule was looked for in: all, or those looked at closely where a scan does not see it."""
+    if asked.rows is None:
+        return 0
+    closely = len({row.row for row in asked.rows})
+    return closely if asked.seen is None or rule not in asked.seen else asked.of or closely
+
+
+def _counted(rows: int, of: int, asked: Asked) -> str:
+    if asked.of is None or of == asked.of:
+        return f"{rows:,} of {of:,} rows"
+    share = f"all {rows:,}" if rows == of else f"{rows:,} of {of:,}"
+    return f"{share} rows looked at closely, of {asked.of:,}"
 
 
 def _severity(rule: str, met: Sequence[Case], template: ChatTemplate) -> str:
@@ -488,9 +480,12 @@ def _too_long(cases: Sequence[Case], limit: int | None, asked: Asked) -> Iterato
     stops = sum(_at(case, target.stop) > limit for case, found in targets for target in found)
     empty = sum(all(_at(case, target.start) >= limit for target in found) for case, found in targets)
     of = asked.of or len({row.row for row in asked.rows})
+    longer = plural(len(rows), f"of {of:,} rows is longer", f"of {of:,} rows are longer")
+    lose = plural(stops, "answer loses its stop token", "answers lose their stop token")
+    keep = plural(empty, "row keeps no target", "rows keep no target")
     detail = (
-        f"{len(rows):,} of {of:,} rows are longer than {limit:,} tokens; of {len(long):,} of them, cut there,"
-        f" {stops:,} answers lose their stop token and {empty:,} rows keep no target; dropped, all is gone"
+        f"{longer} than {limit:,} tokens; of {len(long):,} looked at closely, cut there, {lose} and {keep};"
+        " dropped, all is gone"
     )
     yield Finding("TOO_LONG", "warning", detail, rows=rows, of=of, values={"limit": limit, "stops": stops})
 
@@ -499,100 +494,94 @@ def _at(case: Case, character: int) -> int:
     return case.encoded.place(character)[0]
 
 
-# ---------------------------------------------------------------- repairs
+# ---------------------------------------------------------------- all repairs of a template, one upon another
 
 
-#: Rule -> what is done to the conversations, and what to tell a person.
-_DATA: Mapping[str, tuple[Callable[[Conversation], Conversation | None], str, str]] = {
-    "MESSAGE_DROPPED": (rules.with_roles, "map the roles", "map the roles to system, user, assistant and tool"),
-    "ROLE_REFUSED": (rules.with_roles, "map the roles", "map the roles to system, user, assistant and tool"),
-    "SYSTEM_REFUSED": (rules.folded, "fold the system text", "put the system text before the next question"),
-    "SYSTEM_DROPPED": (rules.folded, "fold the system text", "put the system text before the next question"),
-    "SYSTEM_DROPPED_IN_TRAINING": (
-        rules.folded, "fold the system text", "put the system text before the first question, in training and serving",
-    ),
-    "MID_SYSTEM_DROPPED": (rules.folded, "fold the system text", "put the system text before the next question"),
-    "TOOL_ARGUMENTS_DICT_FAIL": (rules.as_text, "write arguments as JSON text", "give arguments of calls as JSON text"),
-    "TOOL_ARGUMENTS_STRING_FAIL": (rules.as_mappings, "parse the arguments", "give arguments of calls as mappings"),
-    "ROLES_NOT_ALTERNATING": (rules.merged, "join neighbours of one role", "join messages of one role that follow"),
-    "REASONING_DROPPED": (
-        rules.inlined, "write thoughts into the content", "put the thought before the content, in <think> tags",
-    ),
-    "CONTENT_NULL_FAILS": (lambda talk: talk, 'write "" for null content', 'give "" where content is null'),
-}  # fmt: skip
+def repaired(
+    template: ChatTemplate | str | Path,
+    tokenizer: AutoTokenizer | str | Path | None = None,
+    conversations: Iterable[Record] | None = None,
+    *,
+    policy: Policy | None = None,
+) -> tuple[str, tuple[str, ...]]:
+    """Return a template with every proven repair of it applied, one upon another.
+
+    Parameters
+    ----------
+    template, tokenizer, conversations, policy
+        As for `diagnose`; of a folder the template that serves.
+
+    Returns
+    -------
+    (source, proofs)
+        The source as it is and no proofs where no repair is proven. Each repair is looked for anew in what those
+        before it left, and is proven there. Of two that do not go together the first is taken; a proof that begins
+        with ``left out`` names the other.
+
+    Raises
+    ------
+    BadInput
+        If there is no template, or none that parses.
+
+    Examples
+    --------
+    >>> source, proofs = repaired("{% for m in messages %}<|im_start|>{{ m.content | trim }}<|im_end|>{% endfor %}")
+    >>> "trim" in source, "{% generation %}" in source, proofs[0]
+    (False, True, 'take out the trims: messages with blanks at their ends keep them in 2 conversations')
+    """
+    patient = patient_of(template, tokenizer)
+    rows, bad = (None, []) if conversations is None else read_all(enumerate(conversations))
+    asked = Asked(policy or Policy(), rows, bad)
+    return repaired_of(patient, asked, diagnosed(patient, asked))
 
 
-def _with_repair(
-    finding: Finding, met: Sequence[Case], cases: Sequence[Case], asked: Asked, known: dict[str, Repair | None]
-) -> Finding:
-    """Return the finding with its repair; `known` are those of this template that were tried already."""
-    rule = finding.rule
-    if not asked.repair:
-        return finding
-    if rule in _DATA:
-        return replace(finding, repair=_of_data(rule, met))
-    if rule == "DOUBLE_BOS":
-        return replace(finding, repair=_single_bos(met[0]))
-    if rule in ("NOT_PREFIX_PRESERVING", "REASONING_DROPPED_FROM_HISTORY"):
-        return replace(finding, repair=_split(met))
-    kind = repairs.KINDS.get(rule, rule)
-    if kind not in known:
-        known[kind] = repairs.of_template(rule, met[0].template, met, _proving(cases, met[0].template, asked))
-    return replace(finding, repair=known[kind])
+def repaired_of(patient: Patient, asked: Asked, findings: Iterable[Finding]) -> tuple[str, tuple[str, ...]]:
+    """Return what `repaired` does, of a diagnosis already made."""
+    if patient.main is None:
+        raise BadInput(f"chat/diagnose: {patient.name} holds no template that parses, so none can be repaired")
+    made, proofs, left, gone = patient.main, list[str](), list[str](), list[str]()
+    wanted = [one for one in findings if not one.template and one.repair is not None and one.repair.template]
+    cases = _proving(made, asked, wanted) if wanted else []
+    for finding in wanted:
+        step = _applied(finding.rule, made, cases, gone)
+        if isinstance(step, str):
+            assert finding.repair is not None
+            left.append(f"left out: {finding.repair.what} ({finding.rule}): {step}")
+        elif step is not None and step.template is not None:
+            made = edited_as(made, step.template)
+            proofs += [f"{step.what}: {proof}" for proof in step.proofs]
+        gone += [finding.rule] if not isinstance(step, str) else []
+    if proofs:
+        tried = plural(len(cases), "conversation")
+        proofs.append(f"all together: none of {', '.join(gone)} is met in {tried} any more")
+    return made.source, (*proofs, *left)
 
 
-def _proving(cases: Sequence[Case], template: ChatTemplate, asked: Asked) -> list[Case]:
-    """Return what a repair is proven by: conversations as given, and our probes."""
-    given = [case for case in cases if case.row >= 0][:PROVING]
-    return [*given, *(Case(-1, template, probe, asked.policy) for probe in PROBES)]
+def _proving(template: ChatTemplate, asked: Asked, wanted: Sequence[Finding]) -> list[Case]:
+    """Return what all repairs are proven by: as `repair_of` does, with rows each finding was made in."""
+    first = {row for finding in wanted for row in finding.rows[:SHOWN]}
+    rows = [row for at, row in enumerate(asked.rows or ()) if at < PROVING or row.row in first]
+    plain = Case(-1, template, PLAIN, asked.policy)
+    data = _cases(plain, replace(asked, rows=rows))[:-1] if rows else []
+    return [*data, *_cases(plain, replace(asked, rows=None))]
 
 
-def _of_data(rule: str, met: Sequence[Case]) -> Repair:
-    """Change the conversations and look again; nothing is claimed unless it went well with all of them."""
-    change, what, advice = _DATA[rule]
-    tried = met[:SHOWN]
-    for case in tried:
-        changed = change(case.conversation)
-        if changed is None or not _is_well(rule, Case(case.row, case.template, changed, case.policy)):
-            return Repair(what, None, advice)
-    names = f"{len(tried)} conversation{'s' if len(tried) > 1 else ''}"
-    return Repair(what, None, advice, (f"{names} changed so and rendered: {rule} is gone, and no message is lost",))
+def _applied(rule: str, made: ChatTemplate, cases: Sequence[Case], gone: Sequence[str]) -> Repair | str | None:
+    """Return the repair of what is left of a rule; None where nothing is; why there is none, in words."""
+    now = [replace(case, template=made) for case in cases]
+    met = [case for case in now if rule in _met(case)]
+    if not met:
+        return None
+    found = repair_of(rule, met, now)
+    if found is None or found.template is None:
+        return "not proven together with what was changed before"
+    after = edited_as(made, found.template)
+    back = {rule, *gone} & {one for case in cases for one in _met(replace(case, template=after))}
+    return f"would bring back {', '.join(sorted(back))}" if back else found
 
 
-def _is_well(rule: str, case: Case) -> bool:
-    if case.rendered is None:
-        return False
-    lost = {"MESSAGE_DROPPED", "SYSTEM_DROPPED", "MID_SYSTEM_DROPPED", "SYSTEM_DROPPED_IN_TRAINING", "CONTENT_CUT"}
-    return not {hit.rule for hit in rules.cheap(case)} & {rule, *lost}
-
-
-def _split(met: Sequence[Case]) -> Repair:
-    """Make each answer a sample of its own, ending with it, and look whether training then is what a server sees."""
-    what = "split into one sample an answer"
-    advice = "make each answer a sample of its own that ends with it, and train only that one"
-    samples = 0
-    for case in met[:SHOWN]:
-        for at, message in enumerate(case.conversation.messages):
-            if message.role == "assistant" and message.content:
-                talk = replace(case.conversation, messages=case.conversation.messages[: at + 1])
-                sample = Case(case.row, case.template, talk, Policy(answers="last"))
-                lost = {hit.rule for hit in rules.cheap(sample)} & {"REASONING_DROPPED", "MESSAGE_DROPPED"}
-                if lost or sample.laid is None or not all(target.parity for target in sample.laid.targets):
-                    return Repair(what, None, advice)
-                samples += 1
-    return Repair(what, None, advice, (f"{samples} such samples: the server's prompt is how each of them begins",))
-
-
-def _single_bos(case: Case) -> Repair:
-    advice = "encode the rendered text with add_special_tokens=False"
-    what = "let only the template write the BOS"
-    tokenizer = case.template.tokenizer
-    if tokenizer is None or case.rendered is None or case.rendered.literal:
-        return Repair(what, None, advice)
-    ids = tokenizer._model.parsing.encode(case.rendered.text, add_special_tokens=False).ids
-    if not np.array_equal(ids, case.encoded.ids) or ids[1:2] == [tokenizer.bos_token_id]:
-        return Repair(what, None, advice)
-    return Repair(what, None, advice, (f"{len(ids)} ids so encoded begin with one {tokenizer.bos_token!r}",))
+def _met(case: Case) -> set[str]:
+    return {hit.rule for hit in _hits(case)}
 
 
 # ---------------------------------------------------------------- every row of a file
@@ -649,7 +638,7 @@ def scan(
         written here, mapped.
     """
     if template.tokenizer is None:
-        template = _again(template, template.source, stand_in(template.source))
+        template = edited_as(template, template.source, stand_in(template.source))
     numbered = enumerate(records, start)
     while batch := list(islice(numbered, BATCH)):
         yield from scan_batch(template, batch, policy or Policy(), spelled)

@@ -1,6 +1,6 @@
 """The doctor: a model folder, its templates and a file of data examined; findings, symptoms, and what to do.
 
-prep doctor MODEL_DIR_OR_TEMPLATE [--tokenizer T] [--data F]        exit status 1 if any finding is an error
+prep doctor MODEL [--tokenizer T] [--data F] [--json] [--write DIR [--force]]
 
 ✗ error   EOT_NOT_TRAINED: no token that stops generation stands behind 2 of 2 answers (312 of 48,120 rows)
             token '.' (row 7, position 33, id 19)
@@ -9,13 +9,17 @@ never stops:
   EOT_NOT_TRAINED: found, token '.'
   PAD_IS_EOS: ruled out
   -> retrain: 312 of 48,120 rows lack the stop token
+
+0: no finding is an error    1: one is    2: asked wrongly, or there is nothing that could be looked at
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,31 +29,35 @@ from prep_lib.chat.diagnose import (
     CLOSELY,
     LIMITED,
     Asked,
+    Patient,
     Record,
     RowReport,
-    diagnose,
     diagnosed,
     limit_of,
     patient_of,
     read_all,
-    scan,
+    repaired_of,
     scan_batch,
     speaks,
 )
 from prep_lib.chat.mask import Policy
-from prep_lib.chat.repair import Repair
-from prep_lib.chat.symptoms import SEVERITIES, Cause, Finding, Symptom, TokenAt, symptoms
+from prep_lib.chat.probes import traits
+from prep_lib.chat.rules import RULES
+from prep_lib.chat.symptoms import SEVERITIES, Cause, Finding, Repair, Symptom, plural, symptoms
 from prep_lib.chat.template import ChatTemplate
-from prep_lib.chat.traits import traits
-from prep_lib.errors import BadInput, BadRecord
-from prep_lib.files import Span
-from prep_lib.source import jsonl, parquet
+from prep_lib.errors import BadInput, BadParameter, BadRecord
+from prep_lib.files import write_whole
+from prep_lib.source.hub import Row, open_source, parsed
 from prep_lib.tokens.tokenizer import AutoTokenizer
 
-__all__ = [
-    "Cause", "Diagnosis", "Finding", "Repair", "RowReport", "Symptom", "TokenAt", "command", "diagnose", "examine",
-    "records", "report", "scan", "symptoms", "traits",
-]  # fmt: skip
+#: What ``--write`` writes.
+TEMPLATE, FINDINGS = "template.jinja", "findings.json"
+#: Rows of a finding that are named, of all that are counted.
+NAMED = 100
+
+
+#: Where rows come from: a place, or records that are at hand.
+Data = str | Path | Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -65,10 +73,15 @@ class Diagnosis:
         Of the template that serves.
     findings : tuple of Finding
     symptoms : tuple of Symptom
-    rows : int
-        Rows of data looked at; 0 where none were given.
+    counted : mapping
+        What was found in all rows of the data: ``of``, ``looked_at``, ``clean``, ``tokens``, ``trained``, ``found``;
+        empty where none were given.
     looked : tuple of str
         ``template``, ``tokenizer``, ``folder``, ``data``: what was there to look at.
+    choices : mapping
+        What was asked for, as the workbench saves its choices.
+    template_sha256 : str or None
+        Of the template that serves.
     """
 
     name: str
@@ -76,8 +89,15 @@ class Diagnosis:
     traits: Mapping[str, Any]
     findings: tuple[Finding, ...]
     symptoms: tuple[Symptom, ...]
-    rows: int
+    counted: Mapping[str, Any]
     looked: tuple[str, ...]
+    choices: Mapping[str, Any]
+    template_sha256: str | None
+
+    @property
+    def rows(self) -> int:
+        """Rows of data looked at; 0 where none were given."""
+        return int(self.counted.get("looked_at", 0))
 
     @property
     def exit_status(self) -> int:
@@ -85,23 +105,28 @@ class Diagnosis:
         return int(any(finding.severity == "error" for finding in self.findings))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, for a file or a page."""
-        plain = {**vars(self), "findings": [_plain(one) for one in self.findings], "exit_status": self.exit_status}
-        plain["symptoms"] = [dataclasses.asdict(symptom) for symptom in self.symptoms]
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in plain.items()}
+        """Return everything as plain values; what the workbench saves too has the same keys here."""
+        return {
+            "choices": dict(self.choices), "template_sha256": self.template_sha256,
+            "findings": [_plain(one) for one in self.findings], "rows": dict(self.counted) or None,
+            "symptoms": [dataclasses.asdict(symptom) for symptom in self.symptoms], "name": self.name,
+            "looked": list(self.looked), "folder": dict(self.folder), "traits": dict(self.traits),
+            "exit_status": self.exit_status,
+        }  # fmt: skip
 
 
 def _plain(finding: Finding) -> dict[str, Any]:
-    plain = {name: getattr(finding, name) for name in ("rule", "severity", "detail", "of", "template")}
+    plain = {name: getattr(finding, name) for name in ("rule", "severity", "detail")}
     plain["tokens"] = [dataclasses.asdict(token) for token in finding.tokens]
+    plain["rows"] = list(finding.rows)
     plain["repair"] = None if finding.repair is None else dataclasses.asdict(finding.repair)
-    return {**plain, "rows": list(finding.rows), "values": dict(finding.values)}
+    return {**plain, "of": finding.of, "template": finding.template, "values": dict(finding.values)}
 
 
 def examine(
     place: ChatTemplate | str | Path,
     tokenizer: AutoTokenizer | str | Path | None = None,
-    data: str | Path | None = None,
+    data: Data | None = None,
     *,
     policy: Policy | None = None,
     limit: int = CLOSELY,
@@ -113,8 +138,9 @@ def examine(
     ----------
     place, tokenizer, policy, max_length
         As for `diagnose`.
-    data : path or None
-        JSON lines (plain, gz, zst), a JSON array, or Parquet.
+    data : path, sequence of mappings, or None
+        Records, or whatever `open_source` opens: JSON lines, a JSON array, Parquet, CSV, a pattern, a data set.
+        They may have any form `conversation.read` knows.
     limit : int
         Rows looked at closely, the first ones and one of each kind that is found later; all are looked at once.
 
@@ -123,67 +149,114 @@ def examine(
     BadInput
         If there is nothing to look at, or the file cannot be read.
     """
-    patient, policy = patient_of(place, tokenizer), policy or Policy()
-    asked = Asked(policy, max_length=max_length)
-    hopeless = patient.main is not None and not speaks(patient.main)
-    if data is not None and patient.main is not None and not hopeless:
-        asked = _with_data(patient.main, records(data), asked, limit, limit_of(patient, max_length))
+    return _examined(place, tokenizer, data, Asked(policy or Policy(), max_length=max_length), limit)[0]
+
+
+def _examined(
+    place: ChatTemplate | str | Path,
+    tokenizer: AutoTokenizer | str | Path | None,
+    data: Data | None,
+    asked: Asked,
+    limit: int = CLOSELY,
+) -> tuple[Diagnosis, Patient, Asked]:
+    patient, counts = patient_of(place, tokenizer), Counts()
+    main, choices = patient.main, _choices(patient.name if isinstance(place, ChatTemplate) else str(place), asked)
+    hopeless = main is not None and not speaks(main)
+    if data is not None:
+        rows = _rows(data)
+        if main is not None and not hopeless:
+            asked = _with_data(main, rows, asked, limit, limit_of(patient, asked.max_length), counts)
     findings = tuple(diagnosed(patient, asked))
     given = {
         "template": bool(patient.templates or patient.failed), "tokenizer": patient.own_tokens,
         "folder": patient.folder is not None, "data": data is not None,
     }  # fmt: skip
     looked = tuple(name for name, there in given.items() if there)
-    folder = patient.folder.describe() if patient.folder is not None else {}
-    measured = traits(patient.main) if patient.main is not None and not hopeless else {}
-    told = tuple(symptoms(findings, looked))
-    return Diagnosis(patient.name, folder, measured, findings, told, asked.of or 0, looked)
+    made = Diagnosis(
+        patient.name,
+        patient.folder.describe() if patient.folder is not None else {},
+        traits(main) if main is not None and not hopeless else {},
+        findings,
+        tuple(symptoms(findings, looked)),
+        counts.told(),
+        looked,
+        choices,
+        main.sha256 if main is not None else None,
+    )
+    return made, patient, asked
+
+
+def _rows(data: Data) -> Iterator[Row]:
+    """Open a place, or number records that are at hand."""
+    if isinstance(data, str | Path):
+        return open_source(data).read(0)
+    return (("", str(at), record) for at, record in enumerate(data))
+
+
+def _choices(name: str, asked: Asked) -> dict[str, Any]:
+    return {"template": name, **dataclasses.asdict(asked.policy), "max_length": asked.max_length or 0}
+
+
+@dataclass
+class Counts:
+    """What a scan adds up over the rows of a file."""
+
+    looked_at: int = 0
+    clean: int = 0
+    tokens: int = 0
+    trained: int = 0
+    stopped: bool = False
+    rows: dict[str, list[int]] = field(default_factory=dict)
+    first: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, report: RowReport, rules: Sequence[str], place: str) -> None:
+        """Add one row: what was found in it, and its name."""
+        self.looked_at += 1
+        self.tokens += report.tokens
+        self.trained += report.trained
+        self.clean += not rules
+        for rule in rules:
+            self.rows.setdefault(rule, []).append(report.index)
+            if len(self.rows[rule]) <= NAMED:
+                self.first.setdefault(rule, []).append(place)
+
+    def told(self) -> dict[str, Any]:
+        """Return the sums as the workbench saves them; nothing where no row was looked at."""
+        if not self.looked_at:
+            return {}
+        order = {rule: (SEVERITIES.index(severities[0]), at) for at, (rule, severities) in enumerate(RULES.items())}
+        found = [
+            {"rule": rule, "severity": RULES[rule][0], "rows": len(rows), "first": self.first[rule]}
+            for rule, rows in sorted(self.rows.items(), key=lambda item: order[item[0]])
+        ]
+        plain = {name: getattr(self, name) for name in ("looked_at", "clean", "tokens", "trained")}
+        return {"of": None if self.stopped else self.looked_at, **plain, "found": found}
 
 
 def _with_data(
     template: ChatTemplate,
-    numbered: Iterable[tuple[int, Record | BadRecord]],
+    given: Iterator[Row],
     asked: Asked,
     limit: int,
     longest: int | None,
+    counts: Counts,
 ) -> Asked:
     """Scan all rows, and keep those to look at closely."""
     kept: dict[int, Record | BadRecord] = {}
-    seen: dict[str, list[int]] = {}
-    total, rest, size = 0, iter(numbered), LIMITED
-    while batch := list(islice(rest, size)):
-        reports = list(scan_batch(template, batch, asked.policy))
-        for (number, record), report in zip(batch, reports, strict=True):
-            if total < limit or any(rule not in seen for rule in report.rules):
+    size, limited = LIMITED, 0
+    while limited < LIMITED and (batch := list(islice(given, size))):
+        numbered = [(at, parsed(raw)) for at, (_, _, raw) in enumerate(batch, counts.looked_at)]
+        reports = list(scan_batch(template, numbered, asked.policy))
+        for (_, place, _), (number, record), report in zip(batch, numbered, reports, strict=True):
+            if counts.looked_at < limit or any(rule not in counts.rows for rule in report.rules):
                 kept[number] = record
-            for rule in (*report.rules, *["TOO_LONG"] * (longest is not None and report.tokens > longest)):
-                seen.setdefault(rule, []).append(number)
-            total += 1
-        if sum(report.limited for report in reports) >= LIMITED:
-            break
+            long = longest is not None and report.tokens > longest
+            counts.add(report, (*report.rules, *["TOO_LONG"] * long), place)
+        limited = sum(report.limited for report in reports)
         size = BATCH
+    counts.stopped = limited >= LIMITED
     rows, bad = read_all(kept.items())
-    return replace(asked, rows=rows, bad=bad, seen=seen, of=total)
-
-
-def records(path: str | Path) -> Iterator[tuple[int, dict[str, Any] | BadRecord]]:
-    """Yield (row, record) of a file, rows counted from 0.
-
-    Raises
-    ------
-    BadInput
-        If it cannot be read.
-    """
-    place = Path(path).expanduser()
-    if not place.is_file():
-        raise BadInput(f"chat/doctor: no file at {path}; give JSON lines, a JSON array or Parquet")
-    if place.suffix == ".parquet":
-        found = (record for span in parquet.survey(place).spans for _, record in parquet.read_rows(span))
-    elif place.suffix == ".json":
-        found = (jsonl.load_or_reason(member) for _, member in jsonl.read_array(str(place)))
-    else:
-        found = (record for _, record in jsonl.read_records(Span(str(place))))
-    yield from enumerate(found)
+    return replace(asked, rows=rows, bad=bad, seen=counts.rows, of=counts.looked_at)
 
 
 # ---------------------------------------------------------------- for a terminal
@@ -194,9 +267,12 @@ _SIGNS = {"error": "✗", "warning": "!", "note": "·"}
 
 def report(diagnosis: Diagnosis) -> str:
     """Return a diagnosis as lines of text."""
-    lines = [f"{diagnosis.name}: {_sum(diagnosis)}"]
+    lines, told_in = [f"{diagnosis.name}: {_sum(diagnosis)}"], dict[Repair, str]()
     for finding in diagnosis.findings:
         lines += _finding_lines(finding)
+        if finding.repair is not None:
+            lines.append(f"            repair: {_repair_line(finding.repair, told_in.get(finding.repair, ''))}")
+            told_in.setdefault(finding.repair, finding.rule)
     told = [symptom for symptom in diagnosis.symptoms if symptom.found]
     for symptom in told:
         lines += ["", symptom.name.replace("_", " ") + ":"]
@@ -210,8 +286,8 @@ def report(diagnosis: Diagnosis) -> str:
 
 def _sum(diagnosis: Diagnosis) -> str:
     counts = [(name, sum(one.severity == name for one in diagnosis.findings)) for name in SEVERITIES]
-    said = ", ".join(f"{count} {name}{'s' if count != 1 else ''}" for name, count in counts if count) or "nothing found"
-    seen = f", {diagnosis.rows:,} rows of data" if diagnosis.rows else ""
+    said = ", ".join(plural(count, name) for name, count in counts if count) or "nothing found"
+    seen = f", {plural(diagnosis.rows, 'row')} of data" if diagnosis.rows else ""
     return f"{said} (looked at: {', '.join(diagnosis.looked)}{seen})"
 
 
@@ -222,9 +298,13 @@ def _finding_lines(finding: Finding) -> Iterator[str]:
         place = f"position {token.position}, " if token.position >= 0 else ""
         row = f"row {token.row}, " if token.row >= 0 else ""
         yield f"            token {token.text!r} ({row}{place}id {token.id})"
-    if finding.repair is not None:
-        how = f"proven: {'; '.join(finding.repair.proofs)}" if finding.repair.proofs else "not proven"
-        yield f"            repair: {finding.repair.what}; {_line(finding.repair.advice)} ({how})"
+
+
+def _repair_line(repair: Repair, told_in: str) -> str:
+    if told_in:
+        return f"{repair.what}, as for {told_in}"
+    how = f"proven: {'; '.join(repair.proofs)}" if repair.proofs else "not proven"
+    return f"{repair.what}; {_line(repair.advice)} ({how})"
 
 
 def _line(text: str) -> str:
@@ -242,7 +322,11 @@ def command(
     tokenizer: str | Path | None = None,
     data: str | Path | None = None,
     *,
+    write: str | Path | None = None,
+    force: bool = False,
+    as_json: bool = False,
     out: Callable[[str], object] = print,
+    say: Callable[[str], object] = lambda line: print(line, file=sys.stderr),
 ) -> int:
     """Examine, print the report, and return the exit status: what ``prep doctor`` does.
 
@@ -251,9 +335,64 @@ def command(
     place : path
         A model folder, one of its files, or a template.
     tokenizer, data : path or None
-    out : callable
-        Takes the text.
+    write : path or None
+        A folder: the template with its repairs and the findings are written there.
+    force : bool
+        True: files that are there already are overwritten.
+    as_json : bool
+        True: `Diagnosis.as_dict` is printed in place of the report.
+    out, say : callable
+        Take the text, and what else is to be said where the text is JSON.
+
+    Raises
+    ------
+    BadParameter
+        If nothing could be looked at, or a file to be written is there already.
     """
-    diagnosis = examine(place, tokenizer, data)
-    out(report(diagnosis))
+    _check(write, force)
+    try:
+        diagnosis, patient, asked = _examined(place, tokenizer, data, Asked(Policy()))
+    except BadInput as error:  # 1 says that something was found, so this has to be told apart
+        raise BadParameter(str(error)) from None
+    told, lines = diagnosis.as_dict(), list[str]()
+    if write is not None:
+        told, lines = _written(Path(write), told, patient, asked, diagnosis)
+    elif not as_json and any(one.repair is not None and one.repair.template for one in diagnosis.findings):
+        lines = ["", "--write DIR writes the template with its proven repairs, and the findings"]
+    if not as_json:
+        out("\n".join([report(diagnosis), *lines]))
+        return diagnosis.exit_status
+    out(json.dumps(told, ensure_ascii=False, indent=1, default=str))
+    if lines:
+        say("\n".join(lines[1:]))
     return diagnosis.exit_status
+
+
+def _check(write: str | Path | None, force: bool) -> None:
+    if write is None:
+        if force:
+            raise BadParameter("chat/doctor: --force is for --write DIR; give both or neither")
+        return
+    if Path(write).exists() and not Path(write).is_dir():
+        raise BadParameter(f"chat/doctor: {write} is a file; give a folder to write to")
+    there = [path for path in (Path(write, TEMPLATE), Path(write, FINDINGS)) if path.exists()]
+    if there and not force:
+        raise BadParameter(f"chat/doctor: {there[0]} is there already; give another folder, or --force to overwrite it")
+
+
+def _written(
+    place: Path, told: dict[str, Any], patient: Patient, asked: Asked, diagnosis: Diagnosis
+) -> tuple[dict[str, Any], list[str]]:
+    """Write both files; return what is told then, and the lines that say so."""
+    lines = []
+    if patient.main is not None:
+        source, proofs = repaired_of(patient, asked, diagnosis.findings)
+        changed = source != patient.main.source
+        told = {**told, "repaired": {"changed": changed, "proofs": list(proofs)}}
+        with write_whole(place / TEMPLATE, "w") as file:
+            file.write(source)
+        how = "with its proven repairs" if changed else "as it is: no repair of it is proven"
+        lines = [f"written: {place / TEMPLATE}, the template {how}", *(f"  {_line(proof)}" for proof in proofs)]
+    with write_whole(place / FINDINGS, "w") as file:
+        file.write(json.dumps(told, ensure_ascii=False, indent=1, default=str) + "\n")
+    return told, ["", *lines, f"written: {place / FINDINGS}"]

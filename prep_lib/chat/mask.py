@@ -8,6 +8,9 @@ The rule (for assembled and rendered conversations alike): trained is from the e
 including the token the model stops at. For each answer three things are proven: the prompt a server would render ends
 where the target begins; a token begins there; and the prompt alone has the same ids as inside the whole. A row for
 which that fails is dropped under a name, never guessed.
+
+What a policy leaves out of an answer is a hole in it. That is a choice inside an answer and nothing a server sees, so
+no proof is asked for but a rule kept: a token that lies across the border of a hole belongs to the hole.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -30,15 +33,21 @@ from prep_lib.traced import Run
 #: Which answers are trained: all, or those behind the last question.
 ANSWERS = ("all", "last")
 
+#: The parts of a message that are what it says: not its role, its name or an id.
+_SAID = frozenset(("content", "reasoning", "tool_calls"))
 #: What closes a thought that stands in the text itself, what opens one there, and what ends a prompt that opened one.
 _THOUGHT = re.compile(r"</(?:seed:)?think>\s*")
 _OPENED = re.compile(r"\s*<(?:seed:)?think>")
-_OPENS = re.compile(r"<(?:seed:)?think>\s*\Z")
+_OPENS = ("<think>", "<seed:think>")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
     """Which parts of a conversation are to be trained.
+
+    What is left out of an answer (`reasoning`, `tool_calls`) is a hole in it. A token that lies across the border of a
+    hole belongs to the hole and is not trained: of ``.↵`` behind an answer and before a call, the full stop goes with
+    the call. A row all of whose targets fall into holes is dropped as ``no_target``.
 
     Parameters
     ----------
@@ -150,7 +159,7 @@ class Target:
     spoken : bool
         Whether what the message says is in the text. False: the template left out its content, or its calls.
     holes : tuple of (start, stop, why)
-        What the policy leaves out: ``reasoning``, ``tool_calls``.
+        What the policy leaves out: ``reasoning``, ``tool_calls``. A token that holds one character of it is left out.
     begin : int
         Where its turn begins: the header of the answer is ``begin:start``.
     """
@@ -177,8 +186,26 @@ class Laid:
     policy: Policy = field(default_factory=Policy)
 
     def row(self, edges: Sequence[int] = ()) -> Row:
-        """Return the text, its control tokens, the borders to find and prove, and edges only to be found."""
-        return Row(self.rendered.text, self.rendered.controls, sorted({at for at, _ in self.borders()}), edges)
+        """Return the text, its control tokens, the borders to find and prove, and edges only to be found.
+
+        Of the edges those given come first; behind them are the laid-out row's own, which `mask_of` reads.
+        """
+        return Row(self.rendered.text, self.rendered.controls, self._proofs, [*edges, *self._ends])
+
+    @cached_property
+    def _proofs(self) -> list[int]:
+        """Where targets begin, and where those end that have no stop token: it is a border by itself."""
+        return [border for border, needed in self.borders() if needed]
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Target by target its end, and where its holes begin and end."""
+        ends: list[int] = []
+        for target in self.targets:
+            ends.append(target.after if self.policy.train_after_stop else target.stop)
+            for start, stop, _ in target.holes:
+                ends += (start, stop)
+        return ends
 
     def borders(self) -> Iterator[tuple[int, bool]]:
         """Yield each border and whether it has to be proven; the end of a stop token is a border by itself."""
@@ -186,8 +213,8 @@ class Laid:
             yield target.start, True
             yield target.stop, not target.stopped
             for start, stop, _ in target.holes:
-                yield start, True
-                yield stop, not target.stopped or stop not in (target.stop, target.after)
+                yield start, False
+                yield stop, False
             if self.policy.train_after_stop:
                 yield target.after, False
 
@@ -221,24 +248,40 @@ def lay(template: ChatTemplate, conversation: Conversation, policy: Policy, *, t
         raise BadRecord("template_failed", str(error)) from None
     wanted = policy.wanted(conversation.messages)
     header = _header(template) if wanted else ""
-    openings: dict[str, int] | None = {} if not thorough and header and _steady(template.source) else None
-    talk = _Talk(template, conversation, rendered, header, openings)
+    openings: dict[str, int] | None = {} if not thorough and header and template.one_prompt else None
+    talk = _Talk(template, conversation, rendered, header, openings, *_places(rendered.runs))
     return Laid(rendered, tuple(_target(talk, at, policy) for at in wanted), policy)
 
 
 class _Talk(NamedTuple):
-    """A rendered conversation, what the template writes before an answer, and the openings already looked at."""
+    """A rendered conversation, what the template writes before an answer, and the openings already looked at.
+
+    `said` and `framed` are, by message, the indices of the runs of what it says and of those in its turn.
+    """
 
     template: ChatTemplate
     conversation: Conversation
     rendered: Rendered
     header: str
     openings: dict[str, int] | None
+    said: dict[int, list[int]]
+    framed: dict[int, list[int]]
+
+
+def _places(runs: Sequence[Run]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    said: dict[int, list[int]] = {}
+    framed: dict[int, list[int]] = {}
+    for place, run in enumerate(runs):
+        if run.frame is not None:
+            framed.setdefault(run.frame, []).append(place)
+        if run.origin is not None and run.origin.message is not None and _field_part(run.origin.field) in _SAID:
+            said.setdefault(run.origin.message, []).append(place)
+    return said, framed
 
 
 def _target(talk: _Talk, at: int, policy: Policy) -> Target:
     rendered = talk.rendered
-    own, turn = _turn(rendered.runs, at)
+    own, turn = _turn(talk, at)
     if not own and not turn:
         raise Unproven("message_not_rendered", f"messages[{at}]: the template writes nothing of this answer")
     first = own[0].start if own else _unsaid(talk, turn)
@@ -246,51 +289,49 @@ def _target(talk: _Talk, at: int, policy: Policy) -> Target:
     said = max(start, own[-1].stop if own else start)
     end = turn[-1].stop if turn else _next_data(rendered, said)
     stop = _stop(talk.template, rendered, said, end, framed=bool(turn))
-    behind = end if turn else next((begin for begin, _, _ in rendered.controls if begin >= (stop or end)), end)
+    behind = end if turn else next((begin for begin, _, _ in rendered.controls_in(stop or end)), end)
     if stop is None and own and turn and own[-1].origin and own[-1].origin.field.startswith("tool_calls"):
         # What the template writes behind a call closes it.
         said += len(rendered.text[said:end].rstrip())
     message = talk.conversation.messages[at]
     told = {_field_part(run.origin.field) for run in own if run.origin is not None}
     spoken = "tool_calls" in told if message.tool_calls else "content" in told or not message.content.strip()
-    begin = min(start, turn[0].start if turn else _data_end(rendered.runs, first))
+    begin = min(start, turn[0].start if turn else _data_end(rendered, first))
     target = Target(
         at, start, said, stop or said, max(stop, behind) if stop else said, bool(stop), parity, met, spoken, begin=begin
     )
     _check(talk, target)
-    return replace(target, holes=tuple(_holes(rendered, target, own, policy)))
+    holes = tuple(_holes(rendered, target, own, policy))
+    return replace(target, holes=holes) if holes else target
 
 
-def _turn(runs: Sequence[Run], at: int) -> tuple[list[Run], list[Run]]:
+def _turn(talk: _Talk, at: int) -> tuple[list[Run], Sequence[Run]]:
     """Return the runs of what a message says, and all runs of its turn; no turn where no loop of the template tells it.
 
     What a later turn repeats of a message (the name of a tool before its result) is no part of its own.
     """
-    told = [(place, run) for place, run in enumerate(runs) if run.frame == at or _says(run, at)]
-    inside = [place for place, run in told if run.frame == at]
-    said = [place for place in inside if _says(runs[place], at)]
-    if not inside or (told and not said and len(told) > len(inside)):
-        outside = [run for _, run in told if _says(run, at)]
+    runs, said, inside = talk.rendered.runs, talk.said.get(at, []), talk.framed.get(at, [])
+    told = [place for place in said if runs[place].frame == at]
+    if not inside or (said and not told):
+        outside = [runs[place] for place in said]
         return [run for run in outside if run.frame is None] or outside, []
-    first = last = (said or inside)[-1]
+    first = last = (told or inside)[-1]
     while first and runs[first - 1].frame == at:
         first -= 1
     while last + 1 < len(runs) and runs[last + 1].frame == at:
         last += 1
-    return [runs[place] for place in said if place >= first], list(runs[first : last + 1])
+    return [runs[place] for place in told if place >= first], runs[first : last + 1]
 
 
 def _says(run: Run, message: int) -> bool:
     """Tell whether characters are what a message says: not its role, its name or an id."""
-    if run.origin is None or run.origin.message != message:
-        return False
-    return run.origin.field.partition("[")[0].partition(".")[0] in ("content", "tool_calls", *REASONING)
+    return run.origin is not None and run.origin.message == message and _field_part(run.origin.field) in _SAID
 
 
 def _unsaid(talk: _Talk, turn: Sequence[Run]) -> int:
     """Return where a turn that says nothing would say it: before its stop token, else at its end."""
     begin, end, known = turn[0].start, turn[-1].stop, talk.template.stop_ids
-    inside = [start for start, stop, id in talk.rendered.controls if begin <= start and stop <= end and id in known]
+    inside = [start for start, stop, id in talk.rendered.controls_in(begin, end) if stop <= end and id in known]
     return inside[-1] if inside else end
 
 
@@ -301,7 +342,7 @@ def _opened(talk: _Talk, at: int, first: int) -> tuple[int, bool, bool]:
     """Do as `_start`; where the same generation prompt stands in the same opening once, its end is known already."""
     if talk.openings is None:
         return _start(talk, at, first)
-    here = _data_end(talk.rendered.runs, first)
+    here = _data_end(talk.rendered, first)
     opening = talk.rendered.text[here:first]
     if opening in talk.openings:
         return here + talk.openings[opening], True, True
@@ -319,7 +360,7 @@ def _start(talk: _Talk, at: int, first: int) -> tuple[int, bool, bool]:
     """
     template, rendered = talk.template, talk.rendered
     before, tools = talk.conversation.messages[:at], talk.conversation.tools or None
-    here = _data_end(rendered.runs, first)
+    here = _data_end(rendered, first)
     try:
         prompt = template.text(before, tools, add_generation_prompt=True)
         if rendered.text.startswith(prompt):
@@ -332,7 +373,7 @@ def _start(talk: _Talk, at: int, first: int) -> tuple[int, bool, bool]:
         if before or not (found := _aligned(rendered, talk.header, here, first)):
             raise Unproven("prompt_not_rendered", f"messages[:{at}]: {error}") from None
         return found[0], False, found[1]
-    opening = prompt[_data_end(given.runs, len(prompt)) :]
+    opening = prompt[_data_end(given, len(prompt)) :]
     if rendered.text.startswith(opening, here):
         return _behind_header(talk, here + len(opening), first)[0], False, True
     own = prompt[len(past) :] if prompt.startswith(past) else opening
@@ -370,25 +411,23 @@ def _aligned(rendered: Rendered, prompt: str, here: int, first: int) -> tuple[in
         return first, False
     begin, end = here + at, here + at + size
     lines = [place + 1 for place in range(begin, end) if text[place] == "\n"]
-    borders = [*lines, *(stop for start, stop, _ in rendered.controls if begin <= start and stop <= end)]
+    borders = [*lines, *(stop for _, stop, _ in rendered.controls_in(begin, end) if stop <= end)]
     return (max(borders), False) if borders and there[at : max(borders) - here].strip() else None
 
 
-def _data_end(runs: Sequence[Run], before: int) -> int:
+def _data_end(rendered: Rendered, before: int) -> int:
     """Return the end of the last thing a message says before a place; 0 if there is none."""
-    ends = (
-        min(run.stop, before)
-        for run in reversed(runs)
-        if run.start < before
-        and run.origin is not None
-        and run.origin.message is not None
-        and run.origin.field not in ("role", "name")
-    )
-    return next(ends, 0)
+    for place in range(rendered.runs_before(before) - 1, -1, -1):
+        run = rendered.runs[place]
+        if run.origin is not None and run.origin.message is not None and run.origin.field not in ("role", "name"):
+            return min(run.stop, before)
+    return 0
 
 
 def _next_data(rendered: Rendered, behind: int) -> int:
-    return next((run.start for run in rendered.runs if run.start >= behind and run.origin), len(rendered.text))
+    runs = rendered.runs
+    rest = (runs[place] for place in range(rendered.runs_before(behind), len(runs)))
+    return next((run.start for run in rest if run.origin), len(rendered.text))
 
 
 def _shared(one: str, other: str) -> int:
@@ -416,55 +455,6 @@ def _header(template: ChatTemplate) -> str:
     return header if header.strip() else ""
 
 
-#: A comment of Jinja; a tag or an expression; text between quotation marks; and what may stand in a plain condition.
-_COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
-_TAG = re.compile(r"\{%[-+]?\s*(.*?)\s*[-+]?%\}|\{\{[-+]?\s*(.*?)\s*[-+]?\}\}", re.DOTALL)
-_QUOTED = re.compile(r"'[^'{}%]*'|\"[^\"{}%]*\"")
-_LOGIC = frozenset(("if", "is", "not", "defined", "and", "or", "true", "false", "none", "True", "False", "None"))
-_DEFAULT = ("if not add_generation_prompt is defined", "set add_generation_prompt = false")
-
-
-@lru_cache(maxsize=64)
-def _steady(source: str) -> bool:
-    """Tell whether a template's source shows that its generation prompt is one text, whatever the messages are.
-
-    So it is if one block outside all others writes it, with quoted text alone, under conditions on given variables.
-    False means that it is not seen at a glance.
-
-    Examples
-    --------
-    >>> _steady("{% for m in messages %}{{ m }}{% endfor %}{% if add_generation_prompt %}{{ '<a>' }}{% endif %}")
-    True
-    >>> _steady("{% if add_generation_prompt %}<a>{% if '/no' in messages[-1].content %}<n>{% endif %}{% endif %}")
-    False
-    """
-    depth, inside, blocks = 0, 0, 0
-    for tag, written in _TAG.findall(_COMMENT.sub("", source)):
-        word = tag.split(None, 1)[0] if tag else ""
-        if word == "raw" or (inside and not _constant(tag, written, source)):
-            return False
-        opens = word in ("if", "for", "macro", "filter", "call", "generation") or (word == "set" and "=" not in tag)
-        if tag == "if add_generation_prompt" and not depth:
-            inside, blocks = depth + 1, blocks + 1
-        elif "add_generation_prompt" in tag + written and tag not in _DEFAULT:
-            return False
-        depth += opens - word.startswith("end")
-        if inside and (depth < inside or (depth == inside and word in ("else", "elif"))):
-            inside = 0
-    return blocks == 1
-
-
-def _constant(tag: str, written: str, source: str) -> bool:
-    """Tell whether a tag or an expression inside a generation prompt gives the same for all messages."""
-    if written:
-        return not _QUOTED.sub("", written).strip("+~ \n")
-    plain, word = _QUOTED.sub("", tag), tag.split(None, 1)[0] if tag else ""
-    names = set(re.findall(r"[A-Za-z_]\w*", plain)) - _LOGIC
-    made = (rf"\{{%[-+]?\s*(?:set|for|macro|with)\b[^=%]*\b{name}\b" for name in names)
-    given = not names & {"messages", "loop"} and not any(re.search(pattern, source) for pattern in made)
-    return word in ("endif", "else", "elif") or (word == "if" and given and not set(plain) & set(".[|"))
-
-
 # ---------------------------------------------------------------- where it ends, and what is left out
 
 
@@ -474,11 +464,11 @@ def _stop(template: ChatTemplate, rendered: Rendered, said: int, end: int, frame
     That is the first one known to stop, in the turn or directly behind it (a template may write it with the next turn,
     or behind the last one); else the last control token of the turn that closes no tag.
     """
-    closing = [(start, stop, id) for start, stop, id in rendered.controls if said <= start and stop <= end]
+    closing = [control for control in rendered.controls_in(said, end) if control[1] <= end]
     known = next((stop for _, stop, id in closing if id in template.stop_ids), None)
     if known is not None or not framed:
         return known
-    start, stop, id = next((control for control in rendered.controls if control[0] >= end), (0, 0, -1))
+    start, stop, id = next(iter(rendered.controls_in(end)), (0, 0, -1))
     if id in template.stop_ids and not rendered.text[end:start].strip():
         return stop
     control = template.tokenizer.control_ids if template.tokenizer is not None else frozenset[int]()
@@ -488,20 +478,21 @@ def _stop(template: ChatTemplate, rendered: Rendered, said: int, end: int, frame
 
 def _check(talk: _Talk, target: Target) -> None:
     """Refuse an answer that is told before, a target that holds what another message says, or a stop before its end."""
-    template, where = talk.template, f"messages[{target.message}]"
-    if any(run.stop <= target.begin and _says(run, target.message) for run in talk.rendered.runs):
+    rendered, where = talk.rendered, f"messages[{target.message}]"
+    said = talk.said.get(target.message)
+    if said and rendered.runs[said[0]].stop <= target.begin:
         raise Unproven("answer_in_pieces", f"{where}: the template writes of this answer before its turn begins")
-    for run in talk.rendered.between(target.start, target.said) if target.said > target.start else ():
+    for run in rendered.between(target.start, target.said) if target.said > target.start else ():
         if run.origin is not None and run.origin.message not in (None, target.message):
             raise Unproven("turns_overlap", f"{where}: messages[{run.origin.message}] speaks inside this answer")
-    declared = {*template.stops, *(template.tokenizer.stop_ids if template.tokenizer is not None else ())}
-    for start, stop, id in talk.rendered.controls:
-        inside = target.start <= start and stop <= target.said and id in declared
-        if inside and talk.rendered.run_at(start).origin is None:
-            raise Unproven("stop_inside_answer", f"{where}: {talk.rendered.text[start:stop]!r} before its end")
+    for start, stop, id in rendered.controls_in(target.start, target.said):
+        if stop <= target.said and id in talk.template.declared_stops and rendered.run_at(start).origin is None:
+            raise Unproven("stop_inside_answer", f"{where}: {rendered.text[start:stop]!r} before its end")
 
 
 def _holes(rendered: Rendered, target: Target, own: Sequence[Run], policy: Policy) -> Iterator[tuple[int, int, str]]:
+    if policy.reasoning and policy.tool_calls:
+        return
     thought = _thought_end(rendered, target, own)
     if not policy.reasoning and thought > target.start:
         yield target.start, thought, "reasoning"
@@ -517,17 +508,23 @@ def _thought_end(rendered: Rendered, target: Target, own: Sequence[Run]) -> int:
 
     A control token that closes a thought is its last, and a sure border; closed by text, blanks behind it are its own.
     """
-    ends = {start: stop for start, stop, _ in rendered.controls if target.start <= start}
+    ends = {start: stop for start, stop, _ in rendered.controls_in(target.start, target.stop)}
     thought = [run for run in own if run.origin and run.origin.field in REASONING]
     if thought:
         stop = next((start for start, end in ends.items() if end == target.stop), target.stop)
         said = min([stop, *(run.start for run in own if run not in thought and run.start >= thought[-1].stop)])
-        return next((end for start, end in ends.items() if thought[-1].stop <= start and end <= said), said)
+        closed = next((end for start, end in ends.items() if thought[-1].stop <= start and end <= said), None)
+        # What stands between the text that closes a thought and what is said next opens that: a call.
+        tag = _THOUGHT.search(rendered.text, thought[-1].stop, said) if closed is None else None
+        return closed or (tag.end() if tag else said)
     # The text between tags may itself tell of tags: only the first one closes what was opened.
-    found = _THOUGHT.search(rendered.text[: target.said], target.start)
+    found = _THOUGHT.search(rendered.text, target.start, target.said)
     if found is None:
         return target.start
-    opened = _OPENED.match(rendered.text, target.start) or _OPENS.search(rendered.text[: target.start])
+    head = target.start
+    while head and rendered.text[head - 1].isspace():
+        head -= 1
+    opened = _OPENED.match(rendered.text, target.start) or rendered.text.endswith(_OPENS, 0, head)
     return ends.get(found.start(), found.end()) if opened or "\n" in found.group() else target.start
 
 
@@ -542,19 +539,19 @@ def mask_of(laid: Laid, placed: Placed) -> np.ndarray:
     Unproven
         ``border_inside_token``: at a border no token begins, or the prompt alone has other ids than inside the whole.
     """
-    at = dict(zip(laid.row().borders, zip(placed.places, placed.proven, strict=True), strict=True))
-    for border, needed in laid.borders():
-        if needed and not at[border][1]:
-            text = laid.rendered.text
+    text, proofs = laid.rendered.text, laid._proofs
+    for border, proven in zip(proofs, placed.proven, strict=True):
+        if not proven:
             detail = f"{text[max(0, border - 20) : border]!r} and {text[border : border + 20]!r} share a token"
             raise Unproven("border_inside_token", detail)
+    place = dict(zip(proofs, placed.places, strict=True))
+    given = len(placed.edges) - len(laid._ends)
+    ends = iter(zip(placed.across[given:], placed.edges[given:], strict=True))
     mask = np.zeros(len(placed.ids), bool)
     for target in laid.targets:
-        mask[at[target.start][0] : at[target.stop][0]] = True
-        if laid.policy.train_after_stop:
-            mask[at[target.stop][0] : at[target.after][0]] = True
-        for start, stop, _ in target.holes:
-            mask[at[start][0] : at[stop][0]] = False
+        mask[place[target.start] : next(ends)[1]] = True
+        for _ in target.holes:
+            mask[next(ends)[0] : next(ends)[1]] = False
     return mask
 
 
@@ -719,7 +716,8 @@ class _Story:
         why_of = owner if target is not None or run.frame is None else run.frame
         part, field = self._part(run, target, start), run.origin and run.origin.field
         at = -1 if run.origin is None or run.at < 0 else run.at + max(start - run.start, 0)
-        return Token(id, start, stop, owner, field, at, part, trained, self._why(part, trained, target, start, why_of))
+        why = self._why(part, trained, target, (start, stop), why_of)
+        return Token(id, start, stop, owner, field, at, part, trained, why)
 
     def _part(self, run: Run, target: Target | None, start: int) -> str:
         if target is not None and start >= target.stop:
@@ -734,13 +732,16 @@ class _Story:
             return "outside"
         return "start" if start < self.speaks.get(run.frame, run.stop) else "frame"
 
-    def _why(self, part: str, trained: bool, target: Target | None, start: int, owner: int | None) -> str:
+    def _why(self, part: str, trained: bool, target: Target | None, token: tuple[int, int], owner: int | None) -> str:
         if trained:
             return {"stop": "stop", "after": "after_stop_asked", "frame": "answer_frame"}.get(part, "answer")
         if target is not None:
-            hole = next((why for first, last, why in target.holes if first <= start < last), None)
-            if start < target.start or hole:
-                return f"{hole}_off" if hole else "generation_prompt"
+            start, stop = token[0], max(token[1], token[0] + 1)
+            if start < target.start:
+                return "generation_prompt"
+            hole = next((why for first, last, why in target.holes if start < last and first < stop), None)
+            if hole:
+                return f"{hole}_off"
             return "unproven" if part != "after" else "after_stop" if target.stopped else "no_stop"
         if owner is None:
             return "outside"
@@ -754,6 +755,7 @@ def _holds(target: Target, run: Run, start: int) -> bool:
     return target.begin <= start < target.after or (run.frame == target.message and start >= target.begin)
 
 
+@lru_cache(maxsize=4096)
 def _field_part(field: str) -> str:
     first = field.partition("[")[0].partition(".")[0]
     return "reasoning" if first in REASONING else first if first in ("content", "tool_calls", "tools") else "role"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,15 +33,10 @@ def rows(
     *Fails* ``template_failed``.
     """
     drafts = [talk if isinstance(talk, Drop | BadRecord) else _draft(template, policy, talk) for talk in talks]
-    laids = [draft for draft in drafts if isinstance(draft, Laid)]
-    placed = iter(template.encode_rows([laid.row(_edges(laid)) for laid in laids]))
-    out: list[Row | Drop | BadRecord] = []
-    for talk, draft in zip(talks, drafts, strict=True):
-        if isinstance(draft, Laid) and not isinstance(talk, Drop | BadRecord):
-            out.append(_row(template, talk, draft, next(placed)))
-        elif not isinstance(draft, Laid):
-            out.append(draft)
-    return out
+    rows = [draft.laid.row([*draft.starts, *draft.data]) for draft in drafts if isinstance(draft, _Draft)]
+    placed = iter(template.encode_rows(rows))
+    end = None if template.tokenizer is None else template.tokenizer.eos_token_id
+    return [_row(draft, next(placed), end) if isinstance(draft, _Draft) else draft for draft in drafts]
 
 
 def pairs(
@@ -92,7 +88,17 @@ def _pair(chosen: Row | Drop | BadRecord, rejected: Row | Drop | BadRecord) -> R
     return Row(arrays, content, control, eos, literal_specials=literal, ids=("chosen", "rejected"))
 
 
-def _draft(template: ChatTemplate, policy: Policy, talk: Talk) -> Laid | Drop | BadRecord:
+class _Draft(NamedTuple):
+    """A laid-out conversation; where its turns begin, whose they are; and where data begins, ends, begins, … in it."""
+
+    talk: Talk
+    laid: Laid
+    starts: list[int]
+    owners: list[int]
+    data: list[int]
+
+
+def _draft(template: ChatTemplate, policy: Policy, talk: Talk) -> _Draft | Drop | BadRecord:
     if not talk.messages:
         return Drop("empty")
     try:
@@ -103,26 +109,26 @@ def _draft(template: ChatTemplate, policy: Policy, talk: Talk) -> Laid | Drop | 
         return error
     if not laid.targets:
         return Drop("empty_response" if policy.silent(talk.messages) else "no_target")
-    return laid if all(target.spoken for target in laid.targets) else Drop("message_not_rendered")
+    if not all(target.spoken for target in laid.targets):
+        return Drop("message_not_rendered")
+    return _Draft(talk, laid, *_turn_starts(laid), _data(laid))
 
 
-def _row(template: ChatTemplate, talk: Talk, laid: Laid, placed: Placed) -> Row | Drop:
+def _row(draft: _Draft, placed: Placed, end: int | None) -> Row | Drop:
+    laid, turns, bounds = draft.laid, len(draft.starts), len(draft.starts) + len(draft.data)
     try:
         mask = mask_of(laid, placed)
     except Unproven as error:
         return Drop(error.reason)
-    size, targets = len(placed.ids), int(mask.sum())
+    size, targets = len(placed.ids), int(np.count_nonzero(mask))
     if targets in (0, size):
         return Drop("no_context" if targets else "no_target")
-    turns = len(_turn_starts(laid))
-    bounds = placed.edges[turns:]
-    content = sum(bounds[1::2]) - sum(bounds[::2])
-    end = template.tokenizer and template.tokenizer.eos_token_id
+    content = sum(placed.edges[turns + 1 : bounds : 2]) - sum(placed.edges[turns:bounds:2])
     eos = 0 if end is None else int(np.count_nonzero(placed.ids == end))
-    turn = _turns(laid, placed.edges[:turns], size)
+    turn = _turns(draft.owners, placed.edges[:turns], size)
     arrays = {"sequence": placed.ids, "loss_mask": mask}
     if laid.policy.weights:
-        arrays["loss_weight"] = weights(talk.messages, turn, mask)
+        arrays["loss_weight"] = weights(draft.talk.messages, turn, mask)
     return Row(arrays, content, size - content - eos, eos, turn, laid.rendered.literal)
 
 
@@ -140,31 +146,27 @@ def weights(messages: Sequence[Message], turn: np.ndarray, mask: np.ndarray) -> 
     return told
 
 
-def _edges(laid: Laid) -> list[int]:
-    """Return where turns begin, then where data begins and ends, in characters."""
-    return [at for at, _ in _turn_starts(laid)] + _data(laid)
-
-
-def _turn_starts(laid: Laid) -> list[tuple[int, int]]:
-    """Return (place, message) of each turn, in order; a turn never ends before the one behind it begins."""
-    found, last = [], -1
+def _turn_starts(laid: Laid) -> tuple[list[int], list[int]]:
+    """Return where each turn begins and its message, in order; a turn never ends before the one behind it begins."""
+    starts, owners, last = [], [], -1
     begun = {target.message: target.start for target in laid.targets}
     for run in laid.rendered.runs:
         owner = run.frame if run.frame is not None else run.origin and run.origin.message
         if owner is not None and owner > last:
-            found.append((min(run.start, begun.get(owner, run.start)), owner))
+            starts.append(min(run.start, begun.get(owner, run.start)))
+            owners.append(owner)
             last = owner
-    return found
+    return starts, owners
 
 
-def _turns(laid: Laid, places: Sequence[int], size: int) -> np.ndarray:
+def _turns(owners: Sequence[int], places: Sequence[int], size: int) -> np.ndarray:
     """Return the message each token belongs to, (n,) int32; what stands before the first belongs to it."""
-    owners = [owner for _, owner in _turn_starts(laid)]
-    ends = [*places[1:], size]
-    if not owners:
-        return np.zeros(size, np.int32)
-    lengths = np.diff([0, *ends])
-    return np.repeat(np.array(owners, np.int32), np.maximum(lengths, 0))
+    turn, start = np.zeros(size, np.int32), 0
+    for owner, end in zip(owners, [*places[1:], size], strict=True) if owners else ():
+        # A turn may begin inside the token another one begins with.
+        turn[start:end] = owner
+        start = max(start, end)
+    return turn
 
 
 def _data(laid: Laid) -> list[int]:

@@ -1,11 +1,12 @@
-"""Repairs: a changed template for each rule that one is known for, each proven by running it.
+"""Repairs: a changed template, or changed conversations, for each rule that one is known for, proven by running it.
 
     MARKER_NOT_SINGLE_TOKEN      the near spelling that is one token        every answer then ends in a stop token
     EOT_NOT_TRAINED              that, or a stop token behind every answer  nothing else in any text changes
     CONTENT_TRIMMED              without the trims                          texts without outer blanks stay the same
     RENDER_DEPENDS_ON_DATE       the recorded date written out              the same text on every day
     GENERATION_PROMPT_MISMATCH   a shorter generation prompt                every answer begins where the prompt ends
-    the rules about tags         tags placed anew                           see `tags`
+    the rules about tags         tags placed anew                           see `generation_tags`
+    ROLE_REFUSED, SYSTEM_…, …    conversations changed, not the template    the rule is gone, and no message is lost
 
 A repair without proofs was not proven: it is advice, and carries no template.
 """
@@ -13,29 +14,33 @@ A repair without proofs was not proven: it is advice, and carries no template.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from prep_lib.chat.generation_tags import (
+    edited_as,
+    has_tags,
+    place_tags,
+    proven_cases,
+    renders,
+    renders_same,
+    signed,
+    unflagged,
+)
 from prep_lib.chat.mask import Policy
-from prep_lib.chat.pieces import Piece, Segment, Stuck, cut_up, literal, marked_copy, segments, wrote_by
-from prep_lib.chat.rules import Case, cheap
-from prep_lib.chat.tags import Repair, edited_as, place_tags, proven_cases, renders_same, signed
+from prep_lib.chat.probes import PROBES, STAND_IN
+from prep_lib.chat.rules import Case, as_mappings, as_text, cheap, folded, inlined, merged, with_roles
+from prep_lib.chat.source_map import Piece, Segment, Stuck, cut_up, literal, marked_copy, segments, wrote_by
+from prep_lib.chat.symptoms import Repair, plural
 from prep_lib.chat.template import ChatTemplate
-from prep_lib.chat.thorough import has_tags, unflagged
 from prep_lib.errors import BadTemplate
+from prep_lib.record import Conversation
 from prep_lib.special import MARKER
 
-__all__ = [
-    "KINDS",
-    "Repair",
-    "add_stop",
-    "advice",
-    "fix_date",
-    "fix_marker",
-    "keep_blanks",
-    "of_template",
-    "shorten_prompt",
-]
+#: Conversations a repair of the template is proven by beside our probes, and those one of the data is tried on.
+PROVING, TRIED = 40, 20
 
 
 def fix_marker(template: ChatTemplate, cases: Sequence[Case]) -> Repair | None:
@@ -61,8 +66,8 @@ def fix_marker(template: ChatTemplate, cases: Sequence[Case]) -> Repair | None:
     answers = sum(len(case.laid.targets) for case in again if case.laid is not None)
     proofs = (
         spelled,
-        f"{len(cases)} conversations render the same but for that",
-        f"all {answers} answers found in {len(again)} of them end in a stop token",
+        f"{renders(len(cases))} the same but for that",
+        f"each of {plural(answers, 'answer')} found in {len(again):,} of them ends in a stop token",
     )
     return Repair("spell the markers as the tokenizer does", source, "use the template written here", proofs)
 
@@ -120,6 +125,8 @@ def _stop_token(template: ChatTemplate, cases: Sequence[Case]) -> str | None:
             if target.stopped and case.laid is not None:
                 ends = [(a, b) for a, b, _ in case.laid.rendered.controls if b == target.stop]
                 return case.laid.rendered.text[slice(*ends[0])] if ends else None
+    if tokenizer.name.startswith(STAND_IN):
+        return None  # which token a model stops at is not known
     turns = [id for id in tokenizer.stop_ids if id != tokenizer.eos_token_id] if "im" in template.source else []
     stop = next(iter(turns), tokenizer.eos_token_id)
     return None if stop is None else tokenizer.token(stop)
@@ -179,7 +186,7 @@ def _proven_stops(
     if not all(target.stopped for target in targets):
         return None
     proofs = (
-        f"each of {len(targets)} answers in {len(proving)} conversations now ends in a stop token",
+        f"each of {plural(len(targets), 'answer')} in {plural(len(proving), 'conversation')} now ends in a stop token",
         f"without the added {token!r} every text is as before",
     )
     advice = "use the template written here for training and serving, and train again"
@@ -201,8 +208,8 @@ def keep_blanks(template: ChatTemplate, cases: Sequence[Case]) -> Repair | None:
         if _keeps(template, _without(template.source, fewer), cases, plain):
             gone = fewer
     proofs = (
-        f"{len(cases) - len(plain)} conversations with blanks at the ends of messages keep them",
-        f"{len(plain)} without such blanks render the same text",
+        f"messages with blanks at their ends keep them in {plural(len(cases) - len(plain), 'conversation')}",
+        f"{renders(len(plain))} the same text, those without such blanks",
     )
     source = _without(template.source, gone)
     return Repair("take out the trims", source, "use the template written here, in training and serving", proofs)
@@ -247,7 +254,7 @@ def fix_date(template: ChatTemplate, cases: Sequence[Case]) -> Repair:
         return Repair(what, None, advice)
     if ChatTemplate(source, template.tokenizer).uses("strftime_now") and not _undated(template, source, good):
         return Repair(what, None, advice)
-    proofs = (f"{len(good)} conversations render the same text as on {template.date}, whatever the day",)
+    proofs = (f"{renders(len(good))} the same text as on {template.date}, whatever the day",)
     return Repair(what, source, advice, proofs)
 
 
@@ -286,12 +293,83 @@ def shorten_prompt(template: ChatTemplate, met: Sequence[Case], cases: Sequence[
     if not same or not all(one.met for one in targets):
         return None
     proofs = (
-        f"{len(good)} conversations render the same text without the prompt",
-        f"all {len(targets)} answers found in {len(again)} of them begin where the prompt ends",
+        f"{renders(len(good))} the same text without the prompt",
+        f"each of {plural(len(targets), 'answer')} found in {len(again):,} of them begins where the prompt ends",
     )
     what = f"take {prompt[target.start :]!r} out of the generation prompt"
     advice = "serve with the template written here; or train with answers that begin so"
     return Repair(what, source, advice, proofs)
+
+
+# ---------------------------------------------------------------- changed conversations, changed encoding
+
+
+#: Rule -> what is done to the conversations, and what to tell a person.
+_DATA: Mapping[str, tuple[Callable[[Conversation], Conversation | None], str, str]] = {
+    "MESSAGE_DROPPED": (with_roles, "map the roles", "map the roles to system, user, assistant and tool"),
+    "ROLE_REFUSED": (with_roles, "map the roles", "map the roles to system, user, assistant and tool"),
+    "SYSTEM_REFUSED": (folded, "fold the system text", "put the system text before the next question"),
+    "SYSTEM_DROPPED": (folded, "fold the system text", "put the system text before the next question"),
+    "SYSTEM_DROPPED_IN_TRAINING": (
+        folded, "fold the system text", "put the system text before the first question, in training and serving",
+    ),
+    "MID_SYSTEM_DROPPED": (folded, "fold the system text", "put the system text before the next question"),
+    "TOOL_ARGUMENTS_DICT_FAIL": (as_text, "write arguments as JSON text", "give arguments of calls as JSON text"),
+    "TOOL_ARGUMENTS_STRING_FAIL": (as_mappings, "parse the arguments", "give arguments of calls as mappings"),
+    "ROLES_NOT_ALTERNATING": (merged, "join neighbours of one role", "join messages of one role that follow"),
+    "REASONING_DROPPED": (
+        inlined, "write thoughts into the content", "put the thought before the content, in <think> tags",
+    ),
+    "CONTENT_NULL_FAILS": (lambda talk: talk, 'write "" for null content', 'give "" where content is null'),
+}  # fmt: skip
+
+
+def _of_data(rule: str, met: Sequence[Case]) -> Repair:
+    """Change the conversations and look again; nothing is claimed unless it went well with all of them."""
+    change, what, advice = _DATA[rule]
+    tried = met[:TRIED]
+    for case in tried:
+        changed = change(case.conversation)
+        if changed is None or not _is_well(rule, Case(case.row, case.template, changed, case.policy)):
+            return Repair(what, None, advice)
+    proof = f"{plural(len(tried), 'conversation')} changed so and rendered: {rule} is gone, and no message is lost"
+    return Repair(what, None, advice, (proof,))
+
+
+def _is_well(rule: str, case: Case) -> bool:
+    if case.rendered is None:
+        return False
+    lost = {"MESSAGE_DROPPED", "SYSTEM_DROPPED", "MID_SYSTEM_DROPPED", "SYSTEM_DROPPED_IN_TRAINING", "CONTENT_CUT"}
+    return not {hit.rule for hit in cheap(case)} & {rule, *lost}
+
+
+def _split(met: Sequence[Case]) -> Repair:
+    """Make each answer a sample of its own, ending with it, and look whether training then is what a server sees."""
+    what = "split into one sample an answer"
+    advice = "make each answer a sample of its own that ends with it, and train only that one"
+    samples = 0
+    for case in met[:TRIED]:
+        for at, message in enumerate(case.conversation.messages):
+            if message.role == "assistant" and message.content:
+                talk = replace(case.conversation, messages=case.conversation.messages[: at + 1])
+                sample = Case(case.row, case.template, talk, Policy(answers="last"))
+                lost = {hit.rule for hit in cheap(sample)} & {"REASONING_DROPPED", "MESSAGE_DROPPED"}
+                if lost or sample.laid is None or not all(target.parity for target in sample.laid.targets):
+                    return Repair(what, None, advice)
+                samples += 1
+    return Repair(what, None, advice, (f"{plural(samples, 'such sample')}: the server's prompt is how each begins",))
+
+
+def _single_bos(case: Case) -> Repair:
+    advice = "encode the rendered text with add_special_tokens=False"
+    what = "let only the template write the BOS"
+    tokenizer = case.template.tokenizer
+    if tokenizer is None or case.rendered is None or case.rendered.literal:
+        return Repair(what, None, advice)
+    ids = tokenizer.encode(case.rendered.text, parse_special=True)
+    if not np.array_equal(ids, case.encoded.ids) or ids[1:2] == [tokenizer.bos_token_id]:
+        return Repair(what, None, advice)
+    return Repair(what, None, advice, (f"{plural(len(ids), 'id')} so encoded, with one {tokenizer.bos_token!r} first",))
 
 
 # ---------------------------------------------------------------- which repair for which rule
@@ -331,23 +409,48 @@ _ADVICE = {
 
 
 #: Rules that one and the same repair is for.
-KINDS: Mapping[str, str] = {
+_KINDS: Mapping[str, str] = {
     **dict.fromkeys(_TAGS, "tags"), "EOT_NOT_TRAINED": "stop", "NO_TERMINATOR_MID_TURN": "stop",
 }  # fmt: skip
 
 
-def of_template(rule: str, template: ChatTemplate, met: Sequence[Case], cases: Sequence[Case]) -> Repair | None:
-    """Return a repair of the template for a rule; None where none is known.
+def repair_of(
+    rule: str, met: Sequence[Case], cases: Sequence[Case], known: dict[str, Repair | None] | None = None
+) -> Repair | None:
+    """Return a repair for a rule; None where none is known.
 
     Parameters
     ----------
+    rule : str
     met : sequence of Case
-        Where the rule was met.
+        Where the rule was met, at least one.
     cases : sequence of Case
-        What it is proven by.
+        All that were looked at: a changed template is proven by the first `PROVING` of the data, and by our probes.
+    known : dict or None
+        What was tried for this template already; what is tried here is added.
     """
-    good = [case for case in cases if case.rendered is not None]
+    if rule in _DATA:
+        return _of_data(rule, met)
+    if rule == "DOUBLE_BOS":
+        return _single_bos(met[0])
+    if rule in ("NOT_PREFIX_PRESERVING", "REASONING_DROPPED_FROM_HISTORY"):
+        return _split(met)
+    known, kind = {} if known is None else known, _KINDS.get(rule, rule)
+    if kind not in known:
+        known[kind] = _of_template(rule, met, cases)
+    return known[kind]
+
+
+def _of_template(rule: str, met: Sequence[Case], cases: Sequence[Case]) -> Repair | None:
+    template = met[0].template
+    good = [case for case in proving_of(met[0], cases) if case.rendered is not None]
     return _tried(rule, template, met, good) or advice(rule)
+
+
+def proving_of(met: Case, cases: Sequence[Case]) -> list[Case]:
+    """Return what a changed template is proven by: conversations as given, and our probes."""
+    given = [case for case in cases if case.row >= 0][:PROVING]
+    return [*given, *(Case(-1, met.template, probe, met.policy) for probe in PROBES)]
 
 
 def advice(rule: str) -> Repair | None:

@@ -20,6 +20,7 @@ import numpy as np
 
 from prep_lib.chat.conversation import ROLES
 from prep_lib.chat.mask import Laid, Policy, Target, Unproven, lay, mask_of
+from prep_lib.chat.symptoms import plural
 from prep_lib.chat.template import REASONING, ChatTemplate, Encoded, Rendered
 from prep_lib.errors import BadRecord, BadTemplate
 from prep_lib.record import Conversation, Message
@@ -241,6 +242,10 @@ class Case:
         assert self.rendered is not None
         return _spoken(self.rendered, len(self.conversation.messages))
 
+    def span(self, at: int) -> Span:
+        """Return the characters of a token."""
+        return int(self.encoded.starts[at]), int(self.encoded.stops[at])
+
     def positions(self, spans: Sequence[Span]) -> list[int]:
         """Return the tokens that hold characters of the spans; an empty span stands for the token before it."""
         starts, stops = self.encoded.starts, self.encoded.stops
@@ -311,7 +316,8 @@ def _messages(case: Case) -> Iterator[Hit]:
         if said.content:
             yield from _content_lost(case, at, message, said)
         elif not message.content.strip():
-            yield Hit("CONTENT_TRIMMED", f"messages[{at}]: {len(message.content)} blanks are all it says, and they go")
+            blanks = plural(len(message.content), "blank is", "blanks are")
+            yield Hit("CONTENT_TRIMMED", f"messages[{at}]: {blanks} all it says, and not in the text")
         elif message.role == "system":
             yield _system_lost(case, at)
         elif said.calls:
@@ -322,7 +328,9 @@ def _messages(case: Case) -> Iterator[Hit]:
             dropped.append(at)
     if dropped:
         roles = ", ".join(dict.fromkeys(repr(case.conversation.messages[at].role) for at in dropped))
-        detail = f"messages {dropped} (role {roles}): {len(dropped)} of {len(case.spoken)} messages are not in the text"
+        of = f"of {len(case.spoken)} messages"
+        count = plural(len(dropped), f"{of} is", f"{of} are")
+        detail = f"messages {dropped} (role {roles}): {count} not in the text"
         yield Hit("MESSAGE_DROPPED", detail)
 
 
@@ -338,8 +346,9 @@ def _calls_lost(at: int, message: Message, said: Said) -> Iterator[Hit]:
         parts = [part for part in ("name", "arguments") if isinstance(function, Mapping) and function.get(part)]
         lost += [f"{part} of call {number}" for part in parts if (number, part) not in said.calls]
     if lost:
-        whole = "the calls are not in the text" if not said.calls else f"{', '.join(lost[:4])} not in the text"
-        yield Hit("TOOL_CALLS_DROPPED", f"messages[{at}]: {len(message.tool_calls)} tool calls, {whole}")
+        count = plural(len(message.tool_calls), "tool call")
+        whole = "none of it is in the text" if not said.calls else f"{', '.join(lost[:4])} not in the text"
+        yield Hit("TOOL_CALLS_DROPPED", f"messages[{at}]: {count}, {whole}")
 
 
 def _content_lost(case: Case, at: int, message: Message, said: Said) -> Iterator[Hit]:
@@ -360,9 +369,9 @@ def _content_lost(case: Case, at: int, message: Message, said: Said) -> Iterator
         text for (start, stop), text in zip(gaps, lost, strict=True)
         if (start == 0 or stop == len(content)) and not text.strip()
     ]:  # fmt: skip
-        blanks = sum(map(len, outer))
+        blanks = plural(sum(map(len, outer)), "blank at its ends is", "blanks at its ends are")
         where = list(_runs_of(case, at))[:1]
-        detail = f"messages[{at}] ({message.role}): {blanks} blanks at its ends are lost"
+        detail = f"messages[{at}] ({message.role}): {blanks} lost"
         yield Hit("CONTENT_TRIMMED", detail, tuple((run.start, run.stop) for run in where))
 
 
@@ -427,7 +436,7 @@ def _tools(case: Case) -> Iterator[Hit]:
     tools = case.conversation.tools
     told = any(run.origin is not None and run.origin.field.startswith("tools") for run in case.rendered.runs)
     if tools and not told:
-        yield Hit("TOOLS_NOT_RENDERED", f"{len(tools)} tools are given, and the text names none")
+        yield Hit("TOOLS_NOT_RENDERED", f"{plural(len(tools), 'tool is', 'tools are')} given, and the text names none")
 
 
 def _problem(case: Case) -> Iterator[Hit]:
@@ -445,7 +454,8 @@ def _problem(case: Case) -> Iterator[Hit]:
         yield Hit("BORDER_TOKEN_MERGES", f"at a border of an answer {case.mask.detail}", _borders(case))
     elif not (case.mask is not None and case.mask.any()) and all(target.spoken for target in case.laid.targets):
         answers = sum(message.role == "assistant" for message in case.conversation.messages)
-        what = f"{answers} answers, and none is to be trained" if answers else "no message of the assistant"
+        count = plural(answers, "answer, and it is not", "answers, and none is")
+        what = f"{count} to be trained" if answers else "no message of the assistant"
         yield Hit("NO_TARGET", what)
 
 
@@ -477,8 +487,8 @@ def _stops(case: Case, laid: Laid) -> Iterator[Hit]:
     last = len(case.conversation.messages) - 1
     spans = tuple((target.stop, target.stop) for target in bare)
     if len(bare) < len(spoken) and all(target.message != last for target in bare):
-        detail = f"{len(bare)} of {len(spoken)} answers end without a stop token; the last one has it"
-        yield Hit("NO_TERMINATOR_MID_TURN", detail, spans)
+        ends = plural(len(bare), f"of {len(spoken)} answers ends", f"of {len(spoken)} answers end")
+        yield Hit("NO_TERMINATOR_MID_TURN", f"{ends} without a stop token; the last one has it", spans)
     else:
         count = f"{len(bare)} of {len(spoken)} answers"
         yield Hit("EOT_NOT_TRAINED", f"no token that stops generation stands behind {count}", spans)
@@ -509,7 +519,8 @@ def _empty_thoughts(case: Case, laid: Laid) -> Iterator[Hit]:
             if laid.rendered.run_at(found.start()).origin is None:
                 spans.append(found.span())
     if spans:
-        detail = f"{len(spans)} answers without a thought are trained with an empty one, {text[slice(*spans[0])]!r}"
+        count = plural(len(spans), "answer without a thought is", "answers without a thought are")
+        detail = f"{count} trained with an empty one, {text[slice(*spans[0])]!r}"
         yield Hit("EMPTY_THINK_TRAINED", detail, tuple(spans))
 
 
@@ -524,7 +535,7 @@ def _literal(case: Case) -> Iterator[Hit]:
         if found.start() not in meant
     ]  # fmt: skip
     said = ", ".join(repr(name) for name in names if any(rendered.text[a:b] == name for a, b in spans))
-    detail = f"the data spell {rendered.literal} control tokens ({said}): text here, control elsewhere"
+    detail = f"the data spell {plural(rendered.literal, 'control token')} ({said}): text here, control elsewhere"
     yield Hit("LITERAL_SPECIAL_IN_CONTENT", detail, tuple(spans[:5]))
 
 

@@ -1,4 +1,4 @@
-"""From a complaint to its causes: each one ruled out, or found with its token, and what to do.
+"""What a diagnosis says: findings with tokens as evidence and repairs, and symptoms with each cause found or ruled out.
 
 never_stops ─┬─ ✗ EOT_NOT_TRAINED        found      token 22 '.': no stop token behind it, in 312 of 48,120 rows
              ├─ ✓ PAD_IS_EOS             ruled out
@@ -12,10 +12,19 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from prep_lib.chat.repair import Repair
-
 #: From bad to harmless.
 SEVERITIES = ("error", "warning", "note")
+
+
+def plural(n: int, one: str, more: str = "") -> str:
+    """Return a number and what is counted, with the verb that follows if there is one.
+
+    Examples
+    --------
+    >>> plural(1, "token"), plural(1200, "token"), plural(1, "answer ends", "answers end")
+    ('1 token', '1,200 tokens', '1 answer ends')
+    """
+    return f"{n:,} {one if n == 1 else more or one + 's'}"
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,28 @@ class TokenAt:
     position: int
     id: int
     text: str
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A change that does away with a finding.
+
+    Parameters
+    ----------
+    what : str
+        The change in a few words.
+    template : str or None
+        The whole source, changed. None: the template stays as it is, and `advice` says what to do.
+    advice : str
+        What a person does with it.
+    proofs : tuple of str
+        What was run to prove it, and what came out; empty: nothing was proven, this is advice alone.
+    """
+
+    what: str
+    template: str | None
+    advice: str
+    proofs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -185,28 +216,28 @@ def _cause(rule: str, need: str, finding: Finding | None, looked: Collection[str
     return Cause(rule, False) if need in looked else Cause(rule, None, _MISSING[need])
 
 
-def rows_of(finding: Finding, verb: str = "") -> str:
-    """Return how many rows, as a person says it.
+def rows_of(finding: Finding, one: str, more: str) -> str:
+    """Return how many rows do something, as a person says it.
 
     Examples
     --------
-    >>> rows_of(Finding("X", "note", "", rows=(1, 2), of=48120), "lack the stop token")
+    >>> rows_of(Finding("X", "note", "", rows=(1, 2), of=48120), "lacks the stop token", "lack the stop token")
     '2 of 48,120 rows lack the stop token'
     """
-    return f"{len(finding.rows):,} of {finding.of:,} rows {verb}".rstrip()
+    return plural(len(finding.rows), f"of {finding.of:,} rows {one}", f"of {finding.of:,} rows {more}")
 
 
 def _advice(finding: Finding) -> Iterator[str]:
     """Yield what to do about one finding."""
-    rows, plural = finding.rows and finding.of, len(finding.rows) != 1
+    rows = finding.rows and finding.of
     if finding.rule == "STOP_TOKEN_NOT_IN_GENERATION_CONFIG":
         yield f"also add stop_token_ids={finding.values.get('stop_token_ids')} to your server"
         yield f"set eos_token_id to {finding.values.get('eos_token_id')} in {finding.values.get('file')}"
     elif finding.rule in ("EOT_NOT_TRAINED", "NO_TERMINATOR_MID_TURN"):
-        lack = rows_of(finding, "lack the stop token" if plural else "lacks the stop token")
+        lack = rows_of(finding, "lacks the stop token", "lack the stop token")
         yield f"retrain: {lack}" if rows else "retrain: with this template no answer of this kind ends in a stop token"
     elif finding.rule == "NO_TARGET" and rows:
-        yield f"drop these rows: {rows_of(finding, 'have no token to train' if plural else 'has no token to train')}"
+        yield f"drop these rows: {rows_of(finding, 'has no token to train', 'have no token to train')}"
     elif finding.rule in ("PAD_IS_EOS", "PAD_IS_STOP"):
         yield "let the trainer mask padding by length, or name another pad token, and retrain"
     if finding.repair is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,6 +39,9 @@ CONTENT_SPECIALS = ("text", "parse")
 
 #: Where templates look for what a model thought, in the order in which `transformers` takes it.
 REASONING = ("reasoning_content", "thinking", "reasoning")
+
+#: What a template keeps of what was found out about it.
+_FOUND_OUT = ("declared_stops", "one_prompt", "stop_ids", "terminators")
 
 #: Templates that are always there, by name. ``chatml`` is the strategy of that name, with tools and reasoning.
 BUILT_IN = {
@@ -110,6 +113,15 @@ class Rendered:
         """Return the runs that hold characters of ``start:stop``."""
         first = max(0, bisect_right(self._starts, start) - 1)
         return tuple(run for run in self.runs[first : bisect_right(self._starts, stop - 1)] if run.stop > start)
+
+    def runs_before(self, at: int) -> int:
+        """Return how many runs begin before a character."""
+        return bisect_left(self._starts, at)
+
+    def controls_in(self, start: int, stop: int | None = None) -> Sequence[tuple[int, int, int]]:
+        """Return the control tokens that begin in ``start:stop``; None: up to the end."""
+        last = None if stop is None else bisect_left(self.controls, (stop,))
+        return self.controls[bisect_left(self.controls, (start,)) : last]
 
 
 @dataclass(frozen=True)
@@ -293,6 +305,11 @@ class ChatTemplate:
         """Tell whether the template looks at a field: ``tool_calls``, ``reasoning_content``."""
         return self._template.reads(field)
 
+    @cached_property
+    def one_prompt(self) -> bool:
+        """Whether the source shows that the generation prompt is one text, whatever messages and tools are."""
+        return self._template.ends_alike("add_generation_prompt", ("messages", "tools"))
+
     @property
     def date(self) -> str | None:
         """The date the template prints, as it is recorded; None if it prints none."""
@@ -317,8 +334,12 @@ class ChatTemplate:
     @cached_property
     def stop_ids(self) -> frozenset[int]:
         """The ids that end an answer: those of the tokenizer, those given, and what the template itself puts there."""
-        own = self._tokenizer().stop_ids if self.tokenizer is not None else []
-        return frozenset((*own, *self.stops, *self.terminators))
+        return frozenset((*self.declared_stops, *self.terminators))
+
+    @cached_property
+    def declared_stops(self) -> frozenset[int]:
+        """The ids that end an answer by what the tokenizer and the model's files say."""
+        return frozenset((*(self.tokenizer.stop_ids if self.tokenizer is not None else ()), *self.stops))
 
     @cached_property
     def terminators(self) -> tuple[int, ...]:
@@ -357,7 +378,7 @@ class ChatTemplate:
 
     def __getstate__(self) -> dict[str, Any]:
         # What was found out so far is neither sent to workers nor part of a digest.
-        return {name: value for name, value in vars(self).items() if name not in ("stop_ids", "terminators")}
+        return {name: value for name, value in vars(self).items() if name not in _FOUND_OUT}
 
     def __repr__(self) -> str:
         return f"ChatTemplate({self.name!r}, {len(self.source):,} characters)"

@@ -115,7 +115,7 @@ def sample(dataset: Any, rows: int = 20, seed: int = 42) -> list[tuple[str, dict
     dataset
         As for `open_source`.
     rows : int
-        How many to draw. Those that cannot be parsed are drawn and left out.
+        How many to draw; 0: all of them. Those that cannot be parsed are drawn and left out.
     seed : int
 
     Returns
@@ -132,8 +132,8 @@ def sample(dataset: Any, rows: int = 20, seed: int = 42) -> list[tuple[str, dict
     >>> sample(path)
     [('a.jsonl#L1', {'text': 'a'}), ('a.jsonl#L3', {'text': 'c'})]
     """
-    if rows < 1:
-        raise BadParameter(f"hub: rows={rows}; give at least 1")
+    if rows < 0:
+        raise BadParameter(f"hub: rows={rows}; give at least 1, or 0 for all")
     drawn = ((place, parsed(raw)) for _, place, raw in open_source(dataset, sample=rows, seed=seed).read(0))
     return [(place, record) for place, record in drawn if not isinstance(record, BadRecord)]
 

@@ -6,13 +6,15 @@
 
 Two ways give the same: the reference with its own offsets, for any model; and pieces between added tokens with lengths
 in bytes, for byte-level models that change no text, where the accelerator serves. What is proven here for each border
-that is asked for: a token begins there, and the text before it has the same ids when it is encoded alone.
+that is asked for: a token begins there, and the text before it has the same ids when it is encoded alone. Of an edge it
+is only told which tokens meet there: one ends and the next begins, or one lies across.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -74,9 +76,9 @@ class Row(NamedTuple):
     text : str
     controls : sequence of (start, stop, id)
     borders : sequence of int, characters
-        In order; to be found and proven.
+        To be found and proven.
     edges : sequence of int, characters
-        In order; only to be found.
+        Only to be found.
     """
 
     text: str
@@ -97,12 +99,16 @@ class Placed(NamedTuple):
         Whether a token begins exactly there, and the text before has the same ids when encoded alone.
     edges : list of int, tokens
         For each edge the first token that begins at it or behind it.
+    across : list of int, tokens
+        The same, but where a token lies across the edge it is that one: a range that must not hold a token by half
+        ends at `across`, and one that must hold it begins there.
     """
 
     ids: np.ndarray
     places: list[int]
     proven: list[bool]
     edges: list[int]
+    across: list[int]
 
 
 def spelled(
@@ -217,31 +223,29 @@ def encode_rows(
 
 def _placed(model: Model, rows: Sequence[Row], flat: np.ndarray, encode_many: Any) -> list[Placed]:
     """Cut the ids of all rows apart, and find their borders: both by counting bytes."""
-    ends = np.cumsum(model.byte_sizes[flat])
-    sizes = [_bytes(row.text) for row in rows]
-    bases = np.cumsum([0, *sizes])
-    bounds = np.searchsorted(ends, bases, side="right").tolist()
-    whole = bool(len(ends) == 0 or ends[-1] == bases[-1])
-    wanted = np.array([base + at for row, base in zip(rows, bases, strict=False) for at in _byte_places(row)], np.int64)
-    places = np.searchsorted(ends, wanted, side="right")
+    ends = np.zeros(len(flat) + 1, np.int64)
+    np.cumsum(model.byte_sizes[flat], out=ends[1:])
+    bases = np.cumsum([0, *(_bytes(row.text) for row in rows)])
+    bounds = np.searchsorted(ends[1:], bases, side="right")
+    # Where the pieces of some id do not spell the text, the reference knows by its own offsets.
+    right = (ends[bounds] == bases) & (ends[-1] == bases[-1])
+    counts = np.array([len(row.borders) + len(row.edges) for row in rows], np.int64)
+    wanted = np.array([at for row in rows for at in _byte_places(row)], np.int64) + np.repeat(bases[:-1], counts)
+    places = np.searchsorted(ends[1:], wanted, side="right")
+    exact = ends[places] == wanted
+    places -= np.repeat(bounds[:-1], counts)
     # A token that lies across a border begins before it; the first one behind is the next.
-    exact = np.concatenate([[0], ends])[places] == wanted
-    found = iter(zip((places + ~exact).tolist(), exact.tolist(), strict=True))
-    out = []
-    for at, row in enumerate(rows):
-        first, last = bounds[at], bounds[at + 1]
-        mine = [next(found) for _ in row.borders]
-        edges = [next(found)[0] - first for _ in row.edges]
-        if not whole or (last and ends[last - 1] != bases[at + 1]):
-            # The pieces of some id do not spell the text; the reference knows by its own offsets.
+    across, behind, sure = places.tolist(), (places + ~exact).tolist(), exact.tolist()
+    out, at = [], 0
+    for row, good, (first, last) in zip(rows, right[:-1] & right[1:], pairwise(bounds.tolist()), strict=True):
+        middle, end = at + len(row.borders), at + len(row.borders) + len(row.edges)
+        if good:
+            ids, heads = flat[first:last], behind[at:middle]
+            proven = _proven(model, row, ids, heads, sure[at:middle], encode_many)
+            out.append(Placed(ids, heads, proven, behind[middle:end], across[middle:end]))
+        else:
             out.append(_by_reference(model, row))
-            continue
-        ids, heads = flat[first:last], [place - first for place, _ in mine]
-        proven = [
-            sure and _same_head(model, row, ids[:head], border, encode_many)
-            for (_, sure), head, border in zip(mine, heads, row.borders, strict=True)
-        ]
-        out.append(Placed(ids, heads, proven, edges))
+        at = end
     return out
 
 
@@ -261,26 +265,37 @@ def _byte_places(row: Row) -> list[int]:
     return [sizes[border] for border in (*row.borders, *row.edges)]
 
 
-def _same_head(model: Model, row: Row, ids: np.ndarray, border: int, encode_many: Any) -> bool:
-    """Prove that the text before a border has these ids when alone: from the last added token on, which cuts all."""
-    at = bisect_right(row.controls, border, key=lambda control: control[1]) - 1
-    head = row.text[row.controls[at][1] if at >= 0 else 0 : border]
-    if not head:
-        return True
+def _proven(
+    model: Model, row: Row, ids: np.ndarray, places: Sequence[int], exact: Sequence[bool], encode_many: Any
+) -> list[bool]:
+    """Prove that the text before a border has these ids when alone; an added token cuts, so from the last one on."""
+    stops, out = [stop for _, stop, _ in row.controls], []
+    for border, place, sure in zip(row.borders, places, exact, strict=True):
+        at = bisect_right(stops, border)
+        head = row.text[stops[at - 1] if at else 0 : border]
+        out.append(sure and (not head or _same_head(model, head, ids[:place], encode_many)))
+    return out
+
+
+def _same_head(model: Model, head: str, ids: np.ndarray, encode_many: Any) -> bool:
     known = model.heads.get(head)
     if known is None:
         if len(model.heads) >= HEADS:
             model.heads.clear()
         known = model.heads[head] = encode_many([head])[0]
-    return len(known) <= len(ids) and np.array_equal(ids[len(ids) - len(known) :], known)
+    return len(known) <= len(ids) and ids[len(ids) - len(known) :].tobytes() == known.tobytes()
 
 
 def _by_reference(model: Model, row: Row) -> Placed:
     ids, starts, stops = encode(model, row.text, row.controls)
+    # How far the tokens reach up to each: those that are bytes of one letter share its characters.
+    reach = np.maximum.accumulate(stops)
     places = np.searchsorted(starts, row.borders).tolist()
     proven = []
     for place, border in zip(places, row.borders, strict=True):
         head = [control for control in row.controls if control[1] <= border]
         alone = encode(model, row.text[:border], head)[0]
-        proven.append(bool(np.array_equal(alone, ids[:place]) and (not place or stops[:place].max() <= border)))
-    return Placed(ids, places, proven, np.searchsorted(starts, row.edges).tolist())
+        proven.append(bool(np.array_equal(alone, ids[:place]) and (not place or reach[place - 1] <= border)))
+    edges = np.searchsorted(starts, row.edges)
+    across = np.minimum(edges, np.searchsorted(reach, row.edges, side="right"))
+    return Placed(ids, places, proven, edges.tolist(), across.tolist())

@@ -746,6 +746,22 @@ class AutoTokenizer:
         """The ids content never has: control tokens, without the one that stands for unknown characters."""
         return self._model.control_ids
 
+    def added_around(self) -> tuple[list[int], list[int]]:
+        """Return the ids that programs which ask for special tokens get before and behind a text, as the file says.
+
+        Nothing here asks for them; a program that does so for a rendered conversation may write a second BOS.
+
+        Examples
+        --------
+        >>> AutoTokenizer().train(["a"], 300).added_around()
+        ([], [])
+        """
+        engine = self._model.parsing
+        plain, whole = (engine.encode("a", add_special_tokens=asked).ids for asked in (False, True))
+        extra = len(whole) - len(plain)
+        at = next((at for at in range(extra + 1) if whole[at : at + len(plain)] == plain), 0)
+        return (whole[:at], whole[at + len(plain) :]) if extra else ([], [])
+
     # ------------------------------------------------------------ chat template
 
     def set_chat_template(self, text: str) -> None:

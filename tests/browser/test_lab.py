@@ -1,163 +1,246 @@
-"""A person's way: a workspace, JupyterLab in a browser, a notebook run, another strategy, and the picture follows."""
+"""A person's way: a model folder opened in JupyterLab, its template repaired and edited, compared, saved, and run."""
 
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import signal
-import socket
-import subprocess
-import sys
+import re
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+import yaml
+from conftest import prep
 
+from prep_lib.special import IM_END, IM_START
 from prep_lib.tokens.tokenizer import AutoTokenizer
-from prep_lib.workspace import init
+
+from .conftest import Lab, write_parameters
 
 pytestmark = pytest.mark.browser
 
-ROWS = [{"query": f"Which file holds mask {n}?", "response": f"Shard {n}."} for n in range(5)]
+#: The tags close before the end marker: a trainer that reads them never trains the stop.
+FAULTY = f"""{{%- for message in messages %}}
+{{{{- '{IM_START}' + message.role + '\\n' }}}}
+{{%- if message.role == 'assistant' %}}
+{{%- generation %}}{{{{- message.content }}}}{{%- endgeneration %}}
+{{%- else %}}
+{{{{- message.content }}}}
+{{%- endif %}}
+{{{{- '{IM_END}\\n' }}}}
+{{%- endfor %}}
+{{%- if add_generation_prompt %}}
+{{{{- '{IM_START}assistant\\n' }}}}
+{{%- endif %}}
+"""
+TALKS = [
+    {"messages": [
+        {"role": "user", "content": f"Which file holds mask {n}?"},
+        {"role": "assistant", "content": f"Shard {n}."},
+        {"role": "user", "content": "And the others?"},
+        {"role": "assistant", "content": "Shard 9."},
+    ]}
+    for n in range(6)
+]  # fmt: skip
+#: A row without a target: what walking through the findings leads to.
+TALKS[4] = {"messages": [{"role": "user", "content": "Only a question?"}]}
 
-#: Without these a news pop-up covers the page, and a notebook asks which kernel to start.
-SETTINGS = {
-    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
-    "notebook-extension/tracker": {"autoStartDefaultKernel": True, "windowingMode": "none"},
-}
-
-IDLE = """() => {
-  const kernel = window.jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel;
-  return kernel && kernel.connectionStatus === 'connected' && kernel.status === 'idle';
-}"""
-READY = """async () => {
-  const widget = window.jupyterapp.shell.currentWidget;
-  await widget.context.ready;
-  await widget.sessionContext.ready;
-}"""
-ERROR = "[data-mime-type='application/vnd.jupyter.stderr']"
+ERROR = "[data-mime-type='application/vnd.jupyter.stderr'], [data-mime-type='application/vnd.jupyter.error']"
+CHIP = ".prep-body .runs .chip"
 #: What the chips say, one behind the other, without the line each brings up when pointed at.
-CHIPS = """() => {
-  const chips = document.querySelectorAll('.prep-page-live .chips .chip');
-  return [...chips].map(chip => chip.firstChild.textContent).join('');
+CHIPS = f"() => [...document.querySelectorAll('{CHIP}')].map(chip => chip.firstChild.textContent).join('')"
+#: What holds the focus: its class as a control of ours, and the first class of it.
+FOCUS = """() => {
+  const here = document.activeElement, held = here.closest('[class*="prep-"]');
+  const ours = held ? [...held.classList].find(name => name.startsWith('prep-')) : '';
+  return [ours, here.className.split(' ')[0]];
 }"""
+#: The words drawn for each control of ours that can be reached, and whether they are seen.
+LABELS = """() => [...document.querySelectorAll('.prep-controls :is(select, textarea, input, button)')]
+  .filter(control => control.offsetParent !== null)
+  .map(control => {
+    const label = control.tagName === 'BUTTON' ? control : control.labels[0];
+    return label && label.offsetParent !== null ? label.textContent.trim() : '';
+  })"""
 
 
-class Server(NamedTuple):
-    base: str
-    token: str
-
-
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace as `prep init` makes it, with what 20_export and a tokenizer would have left there."""
-    folder = tmp_path_factory.mktemp("lab") / "workspace"
-    init(folder)
-    exported = folder / "runs/default/data/20_export"
-    exported.mkdir(parents=True)
-    (exported / "sft_chunk_0.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS), "utf-8")
-    AutoTokenizer().train([json.dumps(row) for row in ROWS], vocab_size=400).save(folder / "runs/default/tokenizer")
+def model_folder(folder: Path, template: str, records: list[Any]) -> Path:
+    """A model's folder as one downloads it, without the weights."""
+    texts = [json.dumps(record, ensure_ascii=False) for record in records]
+    AutoTokenizer().train(texts, vocab_size=400).save(folder)
+    stop = AutoTokenizer.load(folder).encode(IM_END, parse_special=True)
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": stop}))
+    (folder / "chat_template.jinja").write_text(template, "utf-8")
     return folder
 
 
 @pytest.fixture(scope="module")
-def server(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """`prep lab` with settings, data and sessions of its own, so that nothing of this user leaks in or out."""
-    home = tmp_path_factory.mktemp("jupyter")
-    for name, values in SETTINGS.items():
-        path = home / "lab-settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(values))
-    places = {
-        "JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime",
-        "JUPYTERLAB_SETTINGS_DIR": "lab-settings", "JUPYTERLAB_WORKSPACES_DIR": "lab-workspaces",
-        "IPYTHONDIR": "ipython",
-    }  # fmt: skip
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    token = secrets.token_hex(16)
-    options = [
-        "--no-browser", "--ip=127.0.0.1", f"--port={port}", "--ServerApp.port_retries=0", "--allow-root",
-        f"--IdentityProvider.token={token}", "--LabApp.expose_app_in_browser=True",
-        "--LabApp.extension_manager=readonly",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate", "--ServerApp.terminals_enabled=False",
-    ]  # fmt: skip
-    with open(home / "server.log", "w") as log:
-        running = subprocess.Popen(
-            [sys.executable, "-m", "prep_lib.cli", "lab", str(workspace), *options],
-            env={**os.environ, **{name: str(home / place) for name, place in places.items()}},
-            stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
-        try:
-            found = Server(f"http://127.0.0.1:{port}", token)
-            wait_until_up(found, running, home / "server.log")
-            yield found
-        finally:
-            os.killpg(running.pid, signal.SIGTERM)
-            try:
-                running.wait(10)
-            finally:
-                if running.poll() is None:
-                    os.killpg(running.pid, signal.SIGKILL)
+def opened(browser: Any, lab: Lab) -> Iterator[tuple[Any, list[str]]]:
+    """The notebook, run over a model folder and a file of conversations; and every address the page asked for."""
+    model_folder(lab.workspace / "model", FAULTY, TALKS)
+    (lab.workspace / "talks.jsonl").write_text("".join(json.dumps(talk) + "\n" for talk in TALKS), "utf-8")
+    notebook = "notebooks/21_templates.ipynb"
+    write_parameters(lab.workspace / notebook, files="talks.jsonl", tokenizer="model", template="model", run="lab")
+    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    context.set_default_timeout(60_000)
+    page, asked = context.new_page(), list[str]()
+    page.on("request", lambda each: asked.append(each.url) if each.url.startswith(("http:", "https:", "ws:")) else None)
+    lab.run_all(page, notebook)
+    page.locator(f"{CHIP}, {ERROR}").first.wait_for()
+    page.locator(".prep-rows").get_by_text("6 of 6 rows").wait_for()
+    yield page, asked
+    context.close()
 
 
-def wait_until_up(server: Server, running: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(240):
-        try:
-            with urllib.request.urlopen(f"{server.base}/api?token={server.token}", timeout=2):
-                return
-        except (urllib.error.URLError, TimeoutError):
-            assert running.poll() is None, log.read_text()
-            time.sleep(0.25)
-    pytest.fail(log.read_text())
+def wait_for_chips(page: Any, part: str, there: bool = True) -> None:
+    page.wait_for_function(f"part => ({CHIPS})().includes(part) === {json.dumps(there)}", arg=part)
 
 
-def run_all(page: Any, server: Server, notebook: str) -> None:
-    """Open a notebook and run its cells, as Run All does, once its kernel is really there."""
-    page.goto(f"{server.base}/lab/tree/{notebook}?token={server.token}&reset", wait_until="domcontentloaded")
-    page.wait_for_function("() => window.jupyterapp !== undefined")
-    page.evaluate("async () => { await window.jupyterapp.restored; }")
-    page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell").first.wait_for()
-    page.evaluate(READY)
-    # Before the session is attached the command would open a dialog and wait for ever.
-    page.wait_for_function(IDLE)
-    page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
-
-
-def test_another_strategy_and_another_query_change_the_chips(browser: Any, server: Server, workspace: Path) -> None:
+def test_the_template_is_repaired_edited_compared_saved_and_runs(
+    opened: tuple[Any, list[str]], lab: Lab, tmp_path: Path
+) -> None:
     from playwright.sync_api import expect
 
-    context = browser.new_context(viewport={"width": 1400, "height": 1000})
-    context.set_default_timeout(90_000)
-    page = context.new_page()
-    outside: list[str] = []
-    page.on(
-        "request", lambda asked: outside.append(asked.url) if asked.url.startswith(("http:", "https:", "ws:")) else None
-    )
-    try:
-        run_all(page, server, "notebooks/21_templates.ipynb")
-        page.locator(f".prep-page-live .chip, {ERROR}").first.wait_for()
-        assert page.locator(ERROR).all_text_contents() == []
-        assert "im▁start" in page.evaluate(CHIPS)
+    page, asked = opened
+    assert page.locator(ERROR).all_text_contents() == []
+    chips, more, source = page.evaluate(CHIPS), page.locator(".prep-more"), page.locator(".prep-source textarea")
+    assert "im▁start" in chips
+    assert "Shard 0." in chips
+    expect(more).to_contain_text("EOT_NOT_TRAINED")
 
-        page.locator(".prep-strategy select").select_option("alpaca")
-        page.wait_for_function(f"() => ({CHIPS})().includes('Instruction')")
-        assert "im▁start" not in page.evaluate(CHIPS)
+    # A finding leads to its token.
+    more.locator("a[href^='#t-0-']").first.click()
+    expect(page.locator(f"{CHIP}:target")).to_be_in_viewport()
 
-        page.locator(".prep-texts textarea").first.fill("Zebra")
-        page.wait_for_function(f"() => ({CHIPS})().includes('Zebra')")
-        expect(page.locator(".prep-page-live .chip.on").first).to_be_visible()
+    # The repair, one press away.
+    page.locator(".prep-repair").click()
+    expect(more).not_to_contain_text("EOT_NOT_TRAINED")
+    expect(more).to_contain_text("Nothing was found wrong with this template.")
+    expect(page.locator(".prep-repair")).to_be_hidden()
+    assert "endgeneration" in source.input_value()
+    assert page.evaluate(CHIPS) == chips
 
-        # The kernel works where the notebook lies, and the run is found from there.
-        assert (workspace / "runs/default/data/21_templates").is_dir()
-        assert not (workspace / "notebooks/runs").exists()
-        here = server.base.removeprefix("http")
-        assert [url for url in outside if not url.removeprefix("http").removeprefix("ws").startswith(here)] == []
-    finally:
-        context.close()
+    # Typed, key by key: nothing is lost and the picture follows.
+    source.focus()
+    page.keyboard.press("Control+Home")
+    page.keyboard.type("Zebra")
+    wait_for_chips(page, "Zebra")
+    assert source.input_value().startswith("Zebra{%")
+    assert source.evaluate("box => box.selectionStart") == len("Zebra")
+
+    # Broken, half typed: the last good tokens stay under one line; mended, the line goes.
+    page.keyboard.type("{% if")
+    expect(page.locator(".prep-head [role=alert]")).to_contain_text("This template does not work")
+    assert "Zebra" in page.evaluate(CHIPS)
+    for _ in "{% if":
+        page.keyboard.press("Backspace")
+    expect(page.locator(".prep-head [role=alert]")).to_have_count(0)
+
+    # Worse than before: another finding.
+    whole = source.input_value()
+    source.fill(whole.replace(IM_END, ""))
+    wait_for_chips(page, "im▁end", there=False)
+    expect(more).to_contain_text("NO_TERMINATOR")
+    source.fill(whole)
+    wait_for_chips(page, "im▁end")
+
+    # Beside another way.
+    page.locator(".prep-other select").select_option(label="strategy: chatml")
+    expect(more.locator(".even")).to_contain_text("nothing here")
+
+    # Another policy, and the same compared with it turned back.
+    page.locator(".prep-answers select").select_option(label="answers behind the last question")
+    expect(page.locator(f"{CHIP}.on").first).to_have_text(re.compile("Shard"))
+    page.locator(".prep-other select").select_option(label="the same with answers switched")
+    expect(more.locator(".even")).to_contain_text("turn 1 (assistant)")
+
+    # The content of the row itself.
+    page.locator(".prep-edit").click()
+    page.locator(".prep-text-messages-3 textarea").fill("Quagga")
+    wait_for_chips(page, "Quagga")
+    page.locator(".prep-edit").click()
+
+    # The next finding is in another row.
+    page.locator(".prep-walk-next").click()
+    expect(page.locator(".prep-head")).to_contain_text("row 5 of 6")
+    expect(page.locator(".prep-head")).to_contain_text("no_target")
+
+    page.locator(".prep-save").click()
+    expect(page.locator(".prep-said")).to_contain_text("Saved: template.jinja, findings.json")
+    saved = lab.workspace / "runs/lab/data/21_templates"
+    assert (saved / "template.jinja").read_text("utf-8").rstrip("\n") == whole.rstrip("\n")
+    told = json.loads((saved / "findings.json").read_text("utf-8"))
+    assert told["rows"]["looked_at"] == 6
+    assert told["choices"]["answers"] == "last"
+    assert not (lab.workspace / "notebooks/runs").exists()
+    assert lab.outside(asked) == []
+
+    # What was saved is what a headless run takes.
+    steps = yaml.safe_load((lab.workspace / "runs/lab/recipe.yaml").read_text("utf-8"))["notebooks"]
+    (step,) = (given for step in steps for name, given in step.items() if name == "21_templates")
+    assert step["template"] == "runs/lab/data/21_templates/template.jinja"
+    assert (step["answers"], step["train_after_stop"]) == ("last", False)
+    recipe = tmp_path / "saved.yaml"
+    recipe.write_text(yaml.safe_dump({"name": "again", "notebooks": [{"21_templates": {**step, "run": ""}}]}))
+    done = prep("run", str(recipe), cwd=lab.workspace)
+    assert done.returncode == 0, done.stderr
+    report = (lab.workspace / "runs/again/reports/21_templates.html").read_text("utf-8")
+    assert "Zebra" in report
+    assert "answers behind the last question" in report
+    assert "<b>error </b><code>EOT_NOT_TRAINED</code>" not in report
+
+
+def test_a_key_is_answered_before_it_is_felt(opened: tuple[Any, list[str]]) -> None:
+    page, _ = opened
+    page.locator(".prep-source textarea").focus()
+    page.keyboard.press("Control+Home")
+    began = time.perf_counter()
+    page.keyboard.type("q")
+    wait_for_chips(page, "q")
+    # Kernel, socket and drawing together; 0.1 s where nothing else runs.
+    assert time.perf_counter() - began < 2
+
+
+def test_the_keyboard_goes_from_the_template_to_the_policy_to_the_record(opened: tuple[Any, list[str]]) -> None:
+    page, _ = opened
+    page.locator(".prep-choose select").focus()
+    passed = [page.evaluate(FOCUS)[0]]
+    while passed[-1] != "prep-record" and len(passed) < 60:
+        if passed[-1] == "prep-edit" and page.locator(".prep-record").is_hidden():
+            page.keyboard.press("Space")
+            page.locator(".prep-record").wait_for()
+        page.keyboard.press("Tab")
+        passed.append(page.evaluate(FOCUS)[0])
+    wanted = ["source", "answers", "reasoning", "tool-calls", "index", "next", "search", "walk-next", "edit", "record"]
+    assert [name for name in dict.fromkeys(passed) if name.removeprefix("prep-") in wanted] == [
+        f"prep-{name}" for name in wanted
+    ]
+    while page.evaluate(FOCUS) != ["prep-body", "chip"] and len(passed) < 60:
+        page.keyboard.press("Tab")
+        passed.append(page.evaluate(FOCUS)[0])
+    assert {"prep-show", "prep-other", "prep-max-length", "prep-save"} <= set(passed)
+    assert page.evaluate("() => getComputedStyle(document.activeElement.lastChild).display") == "block"
+
+
+def test_every_control_has_a_name_that_is_seen_and_read_aloud(opened: tuple[Any, list[str]]) -> None:
+    page, _ = opened
+    labels = page.evaluate(LABELS)
+    assert len(labels) > 20
+    assert "" not in labels
+    assert names_without(page, ".prep-controls") == []
+
+
+def names_without(page: Any, selector: str) -> list[str]:
+    """The roles of the controls inside an element that have no name for a screen reader."""
+    session = page.context.new_cdp_session(page)
+    root = session.send("DOM.getDocument", {"depth": 0})["root"]["nodeId"]
+    here = session.send("DOM.querySelector", {"nodeId": root, "selector": selector})["nodeId"]
+    roles = {"combobox", "textbox", "checkbox", "button", "slider", "spinbutton", "searchbox"}
+    found = [
+        node
+        for role in roles
+        for node in session.send("Accessibility.queryAXTree", {"nodeId": here, "role": role})["nodes"]
+    ]
+    assert len(found) > 20
+    return [node["role"]["value"] for node in found if not node.get("ignored") and not node["name"].get("value")]

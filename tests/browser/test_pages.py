@@ -10,16 +10,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from toy_shards import MASK, PACKED, build, write_shard
 
+from prep_lib.chat.diagnose import diagnose
+from prep_lib.chat.symptoms import symptoms
+from prep_lib.chat.template import ChatTemplate
 from prep_lib.ledger import Ledger
 from prep_lib.markup import Html, document
+from prep_lib.shards.compare import compare
+from prep_lib.special import IM_END, IM_START
 from prep_lib.tokens.tokenizer import AutoTokenizer
+from widgets.doctor.page import page as draw_doctor
 from widgets.ledger.page import page as draw_ledger
+from widgets.mask import difference
 from widgets.mask.page import page as draw_mask
 from widgets.mask.page import row
 from widgets.mask.state import start
 from widgets.packing.page import page as draw_packing
 from widgets.packing.state import State, count
+from widgets.workbench import state as workbench
+from widgets.workbench.page import page as draw_workbench
 
 pytestmark = pytest.mark.browser
 
@@ -28,7 +38,14 @@ TALK = {"messages": [
     {"role": "user", "content": f"你好! Which files hold the masks?\n{NASTY}"},
     {"role": "assistant", "content": "The HDF5 shards."},
 ]}  # fmt: skip
-PAGES = ["ledger", "mask", "packing", "row"]
+#: Generation tags that close too early, an answer that depends on the day, and words nobody should trust.
+FAULTY = (
+    "{% for m in messages %}" + IM_START + "{{ m.role }}\n{% if m.role == 'assistant' %}{% generation %}{{ m.content }}"
+    "{% endgeneration %}{% else %}{{ m.content | trim }}{% endif %}" + IM_END + "\n{% endfor %}"
+    "{% if add_generation_prompt %}" + IM_START + "assistant\n{% endif %}{# " + NASTY + " #}"
+)
+PREFER = {"prompt": f"Which? {NASTY}", "chosen": "The HDF5 shards.", "rejected": f"None. {NASTY}" * 30}
+PAGES = ["ledger", "mask", "packing", "row", "workbench", "preference", "target", "doctor", "difference"]
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +64,30 @@ def toy_ledger() -> Ledger:
     return ledger
 
 
+def toy_workbench(tokenizer: AutoTokenizer, lang: str, record: Any = TALK, **given: Any) -> str:
+    """Everything a workbench can show: findings, a comparison, methods, limits, all rows."""
+    given = {"other": "strategy: chatml", "max_length": 40, "too_long": "cut", "lang": lang, **given}
+    made = workbench.start(tokenizer, [record, TALK, {}, PREFER], templates={NASTY: FAULTY}, names=[NASTY], **given)
+    return draw_workbench(workbench.settle(made, 10))
+
+
+def toy_doctor(tokenizer: AutoTokenizer, lang: str) -> str:
+    found = diagnose(ChatTemplate(FAULTY, tokenizer), tokenizer, [TALK, TALK, PREFER])
+    return draw_doctor(found, symptoms(found), lang, FAULTY)
+
+
+def toy_difference(tokenizer: AutoTokenizer, folder: Path, lang: str) -> str:
+    """Two folders of three documents, one of which trains one token more in the second."""
+    more = MASK | np.array([[False] * 6, [False, True] + [False] * 4])
+    for name, changes in (("one", {}), ("other", {"loss_mask": more})):
+        (folder / name).mkdir(exist_ok=True)
+        build(folder / name, PACKED | changes, packing={"algorithm": f"{name} {NASTY}"})
+        write_shard(folder / name / "chunk_0.h5", PACKED | changes, [NASTY, "b.parquet"])
+    found = compare(folder / "one", folder / "other")
+    pages = difference.settings(found, lang), difference.counts(found, tokenizer, lang)
+    return "".join(each.html for each in (*pages, difference.document(found, tokenizer, lang)))
+
+
 @pytest.fixture
 def write(tokenizer: AutoTokenizer, tmp_path: Path) -> Callable[[str, str], Path]:
     """Write one of the pages as a whole document and return its path."""
@@ -59,12 +100,51 @@ def write(tokenizer: AutoTokenizer, tmp_path: Path) -> Callable[[str, str], Path
             "mask": lambda: draw_mask(start(tokenizer, [TALK], lang=lang)),
             "packing": lambda: draw_packing(State(count(np.arange(1, 900)), "concat", 1024, lang)),
             "row": lambda: row(ids, tokenizer=tokenizer, lengths=[first, len(ids) - first - 2], lang=lang).html,
+            "workbench": lambda: toy_workbench(tokenizer, lang),
+            "preference": lambda: toy_workbench(tokenizer, lang, PREFER, max_length=0),
+            "target": lambda: toy_workbench(tokenizer, lang, show="target", other="policy: answers"),
+            "doctor": lambda: toy_doctor(tokenizer, lang),
+            "difference": lambda: toy_difference(tokenizer, tmp_path, lang),
         }[name]()
         path = tmp_path / f"{name}-{lang}.html"
         path.write_text(document(NASTY, Html(html), lang), "utf-8")
         return path
 
     return writer
+
+
+#: Texts that are seen, and cannot be told from what is behind them by 4.5 to 1, as WCAG AA asks.
+PALE = """() => {
+  const parse = text => text.match(/[\\d.]+/g).map(Number);
+  const over = (top, under) => {
+    const a = top[3] ?? 1;
+    return [0, 1, 2].map(at => a * top[at] + (1 - a) * under[at]);
+  };
+  const lightness = colour => {
+    const [r, g, b] = colour.map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4);
+    return .2126 * r + .7152 * g + .0722 * b;
+  };
+  const ground = element => {
+    const layers = [];
+    for (let at = element; at; at = at.parentElement) layers.push(parse(getComputedStyle(at).backgroundColor));
+    return layers.reverse().reduce((under, top) => over(top, under), [255, 255, 255]);
+  };
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || !element.checkVisibility({opacityProperty: true})) continue;
+    if (element.closest('style, .skip')) continue;
+    let opacity = 1;
+    for (let at = element; at; at = at.parentElement) opacity *= getComputedStyle(at).opacity;
+    const behind = ground(element), ink = parse(getComputedStyle(element).color);
+    const [high, low] = [over([...ink.slice(0, 3), opacity * (ink[3] ?? 1)], behind), behind]
+      .map(lightness).sort((a, b) => b - a);
+    const ratio = (high + .05) / (low + .05);
+    if (ratio < 4.5) found.push(`${ratio.toFixed(2)} ${element.className} ${walker.currentNode.data.slice(0, 30)}`);
+  }
+  return [...new Set(found)];
+}"""
 
 
 def colours(png: bytes) -> int:
@@ -101,6 +181,18 @@ def test_light_dark_and_phone_are_drawn(write: Callable[..., Path], open_file: C
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), "the page scrolls sideways"
         grounds.append(page.evaluate("getComputedStyle(document.querySelector('.prep')).backgroundColor"))
     assert grounds == ["rgb(255, 255, 255)", "rgb(20, 24, 31)"] * 2
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", PAGES)
+def test_every_text_can_be_read(
+    write: Callable[..., Path], open_file: Callable[..., Any], name: str, dark: bool
+) -> None:
+    page = open_file(write(name), dark=dark).page
+    page.evaluate("() => document.querySelectorAll('details').forEach(fold => fold.open = true)")
+    assert page.evaluate(PALE) == []
+    page.add_style_tag(content=".prep p{opacity:.4}")
+    assert page.evaluate(PALE) != [], "what is pale is found"
 
 
 def test_a_notebooks_own_theme_wins_over_the_system(write: Callable[..., Path], open_file: Callable[..., Any]) -> None:

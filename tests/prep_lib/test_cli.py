@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -109,15 +110,37 @@ def test_what_is_wrong_is_said_before_anything_runs(ws, capsys):
         (["status", "other"], "prep status: no run other in "),
         (["report"], "prep report: no run yet in "),
         (["verify", "none"], "prep verify: no folder none"),
+        (["doctor", "none"], "prep doctor: chat/folder: nothing at none, and no such model"),
+        (["doctor", "a.jinja", "--data", "none.jsonl"], "prep doctor: hub: no file none.jsonl"),
+        (["doctor", "a.jinja", "--force"], "prep doctor: chat/doctor: --force is for --write DIR"),
+        (["doctor", "a.jinja", "--write", "in.jsonl"], "prep doctor: chat/doctor: in.jsonl is a file"),
         (["convert", "none", "--to", "trl"], "prep convert: shards/interop: no folder none"),
         (["convert", "none", "--to", "nemo"], "prep convert: shards/interop: unknown trainer 'nemo'; known: axolotl"),
     ],
 )
 def test_a_wrong_question_is_two_and_one_line(ws, capsys, arguments, message):
+    (ws / "a.jinja").write_text("{% for m in messages %}{{ m.content }}{% endfor %}")
     assert main(arguments) == 2
     said = capsys.readouterr().err
     assert said.startswith(message)
     assert said.count("\n") == 1
+
+
+def test_the_doctor_says_writes_and_exits_by_what_it_found(ws, capsys):
+    source = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>{% endfor %}"
+    (ws / "a.jinja").write_text(source)
+    assert main(["doctor", "a.jinja", "--write", "out"]) == 0
+    said = capsys.readouterr()
+    assert f"written: {os.path.join('out', 'template.jinja')}, the template with its proven repairs" in said.out
+    assert "trim" not in (ws / "out/template.jinja").read_text()
+    told = json.loads((ws / "out/findings.json").read_text())
+    assert main(["doctor", "a.jinja", "--write", "out"]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert main(["doctor", "a.jinja", "--write", "out", "--force", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == told
+    (ws / "a.jinja").write_text("{% for m in messages %}{{ m.content }}")
+    assert main(["doctor", "a.jinja", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["findings"][0]["rule"] == "TEMPLATE_FAILS"
 
 
 def test_a_failing_notebook_is_one_and_one_line(ws, capsys):

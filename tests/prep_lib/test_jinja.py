@@ -611,3 +611,120 @@ JSON = st.recursive(
 @settings(max_examples=50, deadline=None)
 def test_tojson_gives_back_what_it_was_given(value: Any) -> None:
     assert json.loads(Template("{{ value|tojson }}").render(value=value)) == value
+
+
+# ---------------------------------------------------------------- what a template shows before it runs
+
+LOOP = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+
+
+def alike(source: str) -> bool:
+    return Template(source).ends_alike("ask", ("messages", "tools"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        LOOP + "{% if ask %}<a>{% endif %}",
+        LOOP
+        + "{% if ask %}{{ '<a>' }}{% if deep is defined and not deep %}<t>{% else %}{{ bos_token + '!' }}{% endif %}{% endif %}",
+        LOOP + "{{ '<a>' if ask }}",
+        "{{ messages[0].content }}{{ '<a>' if ask else '' }}{{ eos_token }}",
+        LOOP + "{% if ask %}<a>{% else %}{{ messages[-1].content }}{% endif %}",
+        LOOP + "{% if not ask %}{{ messages[-1].content }}{% else %}<a>{% endif %}",
+        LOOP + "{% if ask %}<a>{% elif messages[-1].role == 'user' %}{% generation %}<e>{% endgeneration %}{% endif %}",
+        "{% if not ask is defined %}{% set ask = false %}{% endif %}" + LOOP + "{% if ask %}<a>{% endif %}",
+        "{% if ask is undefined %}{% set ask = messages %}{% endif %}" + LOOP + "{% if ask %}<a>{% endif %}",
+        "{% set opens = '<a>' %}{% if level is not defined %}{% set level = 3 %}{% endif %}"
+        + LOOP
+        + "{% if ask and level > 2 %}{{ opens ~ level }}{% endif %}",
+        LOOP + "{% if ask and true %}<a>{% endif %}{% if ask and deep %}<t>{% endif %}",
+    ],
+)
+def test_a_template_that_ends_alike(source: str) -> None:
+    assert alike(source)
+    ends = {
+        Template(source).render(messages=chat, tools=None, ask=True, bos_token="<s>", eos_token="</s>")[-6:]
+        for chat in ([{"role": "user", "content": "111111"}], [{"role": "user", "content": "111111" * 2}])
+    }
+    assert len(ends) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pytest.param(LOOP, id="never asks"),
+        pytest.param(LOOP + "{% if not ask %}<e>{% endif %}" + LOOP, id="goes on with data"),
+        pytest.param("{% if ask %}<a>{% endif %}" + LOOP, id="stands before data"),
+        pytest.param(LOOP + "{% if ask %}{{ messages[-1].content }}{% endif %}", id="data"),
+        pytest.param(
+            LOOP + "{% if ask %}<a>{% if '/no' in messages[-1].content %}<t>{% endif %}{% endif %}", id="condition"
+        ),
+        pytest.param(LOOP + "{% if ask and messages[-1].role == 'user' %}<a>{% endif %}", id="condition of the whole"),
+        pytest.param(LOOP + "{% if messages %}{% if ask %}<a>{% endif %}{% endif %}", id="condition around"),
+        pytest.param(LOOP + "{% if tools %}<t>{% elif ask %}<a>{% endif %}", id="elif behind data"),
+        pytest.param(LOOP + "{% if ask and deep %}<t>{% elif tools %}<a>{% endif %}", id="elif of data"),
+        pytest.param(LOOP + "{% if ask and deep %}<t>{% else %}{{ messages }}{% endif %}", id="else of data"),
+        pytest.param(LOOP + "{{ '<a>' if ask and messages[-1].content }}", id="short condition"),
+        pytest.param("{% set x = messages[-1].content %}" + LOOP + "{% if ask %}{{ x }}{% endif %}", id="set"),
+        pytest.param("{% set x %}{{ messages }}{% endset %}" + LOOP + "{% if ask %}{{ x }}{% endif %}", id="set block"),
+        pytest.param("{% set x, y = messages[0].content, 1 %}{% if ask %}{{ x }}{% endif %}", id="set of two"),
+        pytest.param("{% set y = x %}{% set x = messages %}{% if ask and y %}<a>{% endif %}", id="set in a chain"),
+        pytest.param(
+            "{% if messages[0].content %}{% set x = 1 %}{% endif %}{% if ask and x is defined %}<a>{% endif %}",
+            id="set under data",
+        ),
+        pytest.param(
+            "{% if deep %}{% elif messages %}{% else %}{% set x = 1 %}{% endif %}{% if ask and x %}<a>{% endif %}",
+            id="set in an else",
+        ),
+        pytest.param(
+            "{% set ns = namespace(x=0) %}{% for m in messages %}{% set ns.x = 1 %}{% endfor %}{% if ask and ns.x %}<a>{% endif %}",
+            id="namespace",
+        ),
+        pytest.param("{% set ns = namespace(x=0) %}{% if ask %}{{ ns.x }}{% endif %}", id="namespace, though still"),
+        pytest.param(
+            "{% for m in messages %}{{ m.content }}{% if loop.last and ask %}<a>{% endif %}{% endfor %}", id="loop"
+        ),
+        pytest.param(
+            "{% for m in messages %}{% if loop.last and not ask %}x{% endif %}{% endfor %}{% if ask %}<a>{% endif %}",
+            id="loop and behind",
+        ),
+        pytest.param("{% macro p() %}{% if ask %}<a>{% endif %}{% endmacro %}" + LOOP + "{{ p() }}", id="macro"),
+        pytest.param(
+            "{% macro p(m) %}{{ m }}{% endmacro %}" + LOOP + "{% if ask %}{{ p(messages) }}{% endif %}",
+            id="macro called",
+        ),
+        pytest.param(
+            "{% if messages[0].content %}{% macro p() %}{% endmacro %}{% endif %}{% if ask and p is defined %}<a>{% endif %}",
+            id="macro defined",
+        ),
+        pytest.param(LOOP + "{% call p() %}{% if ask %}<a>{% endif %}{% endcall %}", id="call block"),
+        pytest.param(LOOP + "{% generation %}{% if ask %}<a>{% endif %}{% endgeneration %}", id="filter block"),
+        pytest.param(LOOP + "{% block b %}{% if ask %}<a>{% endif %}{% endblock %}", id="block"),
+        pytest.param(LOOP + "{% with x = messages %}{% if ask %}{{ x }}{% endif %}{% endwith %}", id="with"),
+        pytest.param(
+            "{% set ask = messages | length > 1 %}" + LOOP + "{% if ask %}<a>{% endif %}", id="the flag set from data"
+        ),
+        pytest.param("{% set ask = true %}" + LOOP + "{% if ask %}<a>{% endif %}", id="the flag set"),
+        pytest.param(
+            "{% if not ask %}{% set ask = true %}{% endif %}" + LOOP + "{% if ask %}<a>{% endif %}",
+            id="the flag set where it is off",
+        ),
+        pytest.param(
+            "{% set other = ask %}{% for m in messages %}{% if other %}x{% endif %}{% endfor %}", id="by another name"
+        ),
+        pytest.param(LOOP + "{% if ask %}<a>{{ raise_exception('no') }}{% endif %}", id="a call"),
+    ],
+)
+def test_a_template_that_may_end_otherwise(source: str) -> None:
+    assert not alike(source)
+
+
+@pytest.mark.parametrize("size", [3, 15, 200])
+def test_names_set_from_each_other(size: int) -> None:
+    """The last is set from data, and all before it from the next; a long chain is not followed to its end."""
+    chain = "".join(f"{{% set a{at} = a{at + 1} %}}" for at in range(size))
+    asked = "{% if ask %}{{ a0 }}{% endif %}"
+    assert not alike(f"{chain}{{% set a{size} = messages %}}{asked}")
+    assert alike(f"{chain}{{% set a{size} = deep %}}{asked}")

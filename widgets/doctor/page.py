@@ -10,8 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 
-from prep_lib.chat.symptoms import Cause, Finding, Symptom, TokenAt
-from prep_lib.chat.tags import Repair
+from prep_lib.chat.symptoms import Cause, Finding, Repair, Symptom, TokenAt
 from prep_lib.markup import Html, Page, card, code, fold, join, note, snippet, table, tag
 from prep_lib.words import WORDS, say
 
@@ -47,7 +46,7 @@ def page(findings: Sequence[Finding], symptoms: Sequence[Symptom] = (), lang: st
         The template as it is, to show a repair as the difference; empty: the changed one is shown whole.
     """
     head = [tag("h1", say("doctor.title", lang)), tag("p", _sum(findings, lang), cls="sub")]
-    body = [finding_card(finding, lang, source) for finding in findings] or [note("ok", say("doctor.none", lang))]
+    body = list(finding_cards(findings, lang, source)) or [note("ok", say("doctor.none", lang))]
     told = [symptom_fold(symptom, lang) for symptom in symptoms]
     return snippet(join([*head, *body, card(say("doctor.symptoms", lang), *told) if told else Html()]), lang)
 
@@ -65,8 +64,21 @@ def sentence(rule: str, lang: str = "en") -> str:
 # ---------------------------------------------------------------- one finding
 
 
-def finding_card(finding: Finding, lang: str = "en", source: str = "") -> Html:
-    """Return one finding: what, where, its tokens as links to the chips ``#t-ROW-POSITION``, its repair."""
+def finding_cards(findings: Sequence[Finding], lang: str = "en", source: str = "") -> Iterator[Html]:
+    """Yield the findings, each with its repair; one that repairs several is shown once and then referred to."""
+    shown: dict[Repair, str] = {}
+    for finding in findings:
+        repair = finding.repair
+        yield finding_card(finding, lang, source, shown.get(repair, "") if repair is not None else "")
+        if repair is not None:
+            shown.setdefault(repair, finding.rule)
+
+
+def finding_card(finding: Finding, lang: str = "en", source: str = "", shown_in: str = "") -> Html:
+    """Return one finding: what, where, its tokens as links to the chips ``#t-ROW-POSITION``, its repair.
+
+    `shown_in` is the rule of a finding that shows the same repair already.
+    """
     look, sign = LOOKS[finding.severity]
     word = say(f"doctor.{finding.severity}", lang)
     named = [tag("b", f"{word} "), tag("code", finding.rule), " ", sentence(finding.rule, lang)]
@@ -76,7 +88,7 @@ def finding_card(finding: Finding, lang: str = "en", source: str = "") -> Html:
     head = tag("p", tag("b", sign), tag("span", *named), cls=f"note {look}", role=role)
     parts = [tag("p", finding.detail, cls="dim"), _rows(finding, lang), _tokens(finding.tokens, lang)]
     if finding.repair is not None:
-        parts.append(_repair(finding.repair, lang, source))
+        parts.append(_repair(finding.repair, lang, source, shown_in))
     return card("", head, *parts, cls="finding")
 
 
@@ -124,10 +136,13 @@ def _visible(text: str) -> str:
 # ---------------------------------------------------------------- its repair
 
 
-def _repair(repair: Repair, lang: str, source: str) -> Html:
+def _repair(repair: Repair, lang: str, source: str, shown_in: str) -> Html:
+    if shown_in:
+        same = say("doctor.same_repair", lang, rule=shown_in)
+        return tag("p", tag("b", say("doctor.repair", lang), ": "), f"{repair.what} ", tag("small", same), cls="repair")
     state = say("doctor.proven" if repair.proofs else "doctor.not_proven", lang)
     head = tag(
-        "p", tag("b", say("doctor.repair", lang), ": "), f"{repair.what}. {repair.advice} ", _state(repair, state)
+        "p", tag("b", say("doctor.repair", lang), ": "), f"{repair.what}; {repair.advice} ", _state(repair, state)
     )
     proofs = tag("ul", join(tag("li", "✓ ", proof) for proof in repair.proofs)) if repair.proofs else Html()
     changed = Html()
@@ -164,8 +179,7 @@ def symptom_fold(symptom: Symptom, lang: str = "en") -> Html:
         state = say("doctor.open", lang, n=unknown) if unknown else say("doctor.clear", lang)
     name = SYMPTOMS.get(symptom.name)
     title = f"{'✗' if found else '✓' if not unknown else '?'} {say(name, lang) if name else symptom.name}: {state}"
-    head = ["", say("doctor.cause", lang), say("doctor.evidence", lang), say("doctor.tokens", lang)]
-    causes = table(head, [_cause(cause, lang) for cause in symptom.causes], words=4)
+    causes = table(["", say("doctor.cause", lang)], [_cause(cause, lang) for cause in symptom.causes], words=2)
     advice = tag("ul", join(tag("li", "→ ", line) for line in symptom.advice)) if symptom.advice else Html()
     return fold(title, causes, advice, opened=bool(found))
 
@@ -179,7 +193,11 @@ SYMPTOMS: Mapping[str, str] = {
 
 
 def _cause(cause: Cause, lang: str) -> tuple[object, ...]:
+    """Return a line of the table: two columns, so that a telephone shows it too; what proves it stands below."""
     sign, word = TICKS[cause.found]
-    said = join([tag("code", cause.rule), " ", sentence(cause.rule, lang)])
-    token = token_link(cause.token, lang) if cause.token is not None else ""
-    return f"{sign} {say(word, lang)}", said, cause.evidence, token
+    parts = [tag("code", cause.rule), " ", sentence(cause.rule, lang)]
+    if cause.evidence:
+        parts.append(tag("div", cause.evidence, cls="dim small"))
+    if cause.token is not None:
+        parts.append(tag("div", say("doctor.tokens", lang), ": ", token_link(cause.token, lang), cls="dim small"))
+    return f"{sign} {say(word, lang)}", join(parts)

@@ -12,13 +12,14 @@ redrawn by itself: `head` and `tokens` at every key, `more` and `rows` when they
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from prep_lib.chat.mask import Policy, Token
+from prep_lib.chat.mask import Policy, Target, Token
 from prep_lib.chat.methods import Found
 from prep_lib.chat.row import Loss
 from prep_lib.chat.symptoms import Finding, Symptom, TokenAt
@@ -62,8 +63,18 @@ from widgets.workbench.state import (
 )
 from widgets.workbench.strand import Change, Strand, changes
 
-#: Differences drawn; more of them say the same again.
-PLACES = 60
+#: Bytes of JSON a report's page may take, its style with it, and those its tokens get however much the rest takes: an
+#: output of more makes a notebook slow to open.
+ROOM, LEAST = 280_000, 60_000
+
+#: Characters drawn of one message beside the tokens, and bytes of all of them.
+TALK, TALKS = 1_500, 40_000
+
+#: Answers whose proof is drawn, those that lack something before the others, and turns named in one sentence.
+PROOFS, NAMED = 60, 40
+
+#: Differences drawn, and their tokens; more of them say the same again.
+PLACES, COMPARED = 60, 600
 
 #: Tokens drawn of one side of a difference, and of what is equal before it.
 SIDE, BEFORE = 80, 4
@@ -74,14 +85,24 @@ TOKENS = 12
 #: Reasons that are read as one: what a template writes inside an answer is as much the answer.
 _SAME = {"answer_frame": "answer"}
 
+#: Bytes around a run and a chip in JSON, roughly.
+FRAME = 120
+
 #: What the tokens of a run are: message, trained, why, and whether they are cut off. None: no token.
 _Key = tuple[int | None, bool, str, bool] | None
 
 
 def page(state: State) -> str:
-    """Return the whole workbench as HTML, as it stands in a report."""
-    left = tag("div", talk(state), rows(state))
-    return snippet(join([head(state), tag("div", left, tag("div", tokens(state), more(state)), cls="two")]), state.lang)
+    """Return the whole workbench as HTML, as it stands in a report: the tokens get the room the rest leaves."""
+    top, left, last = head(state), tag("div", talk(state), rows(state)), more(state)
+    room = ROOM - sum(map(_weight, (top, left, last, snippet(""))))
+    right = tag("div", tokens(state, max(LEAST, room)), last)
+    return snippet(join([top, tag("div", left, right, cls="two")]), state.lang)
+
+
+def _weight(html: str) -> int:
+    """Bytes of a text in a notebook's JSON, where some write each character outside ASCII as an escape."""
+    return len(json.dumps(html)) - 2
 
 
 def head(state: State) -> Html:
@@ -93,17 +114,31 @@ def head(state: State) -> Html:
     return tag("div", *told, *(note(kind, text) for kind, text in _remarks(state, done)))
 
 
-def tokens(state: State) -> Html:
-    """Return the tokens of each sequence, every run with its reason."""
-    strands = work(state).strands
+def tokens(state: State, room: int | None = None) -> Html:
+    """Return the tokens of each sequence, every run with its reason.
+
+    Parameters
+    ----------
+    state : State
+    room : int, bytes of JSON, or None
+        What all of it may take; tokens behind it are not drawn. None: `MOST` tokens of each sequence.
+    """
+    strands, drawn = work(state).strands, list[Html]()
+    for at, (strand, left) in enumerate(zip(strands, _left(state, strands), strict=True)):
+        share = None if room is None else (room - sum(map(_weight, drawn))) // (len(strands) - at)
+        drawn.append(_tokens(state, strand, left, at, share))
+    return tag("div", *drawn)
+
+
+def _left(state: State, strands: Sequence[Strand]) -> list[int]:
+    """How many tokens of each sequence the limit leaves; none where it drops the row."""
     left = kept(state, strands) if strands else []
-    sizes = [0] * len(strands) if isinstance(left, str) else left
-    return tag("div", *(_tokens(state, strand, sizes[at], at) for at, strand in enumerate(strands)))
+    return [0] * len(strands) if isinstance(left, str) else left
 
 
 def more(state: State) -> Html:
-    """Return what may come later: findings, preference, comparison, methods, limits."""
-    return tag("div", findings(state), _pair(state), _compare(state), _methods(state), _truncation(state))
+    """Return what may come later: what was asked for first, then findings, methods, limits."""
+    return tag("div", _pair(state), _compare(state), findings(state), _methods(state), _truncation(state))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -187,23 +222,33 @@ def talk(state: State) -> Html:
     said = texts(state)
     if not said:
         return Html()
-    trained = _trained(said, work(state))
-    turns = [_turn(one.role, one.text, one.place in trained, state.lang) for one in said]
-    return card(say("mask.conversation", state.lang), tag("div", *turns, cls="talk"))
+    trained, lang, room = _trained(state, said), state.lang, TALKS
+    turns: list[Html] = []
+    for one in said:
+        turns.append(_turn(one.role, one.text, one.place in trained, lang))
+        room -= len(turns[-1])
+        if room < 0:
+            break
+    rest = len(said) - len(turns)
+    turns += [tag("p", say("workbench.more_turns", lang, n=rest), cls="dim small")] if rest else []
+    return card(say("mask.conversation", lang), tag("div", *turns, cls="talk"))
 
 
-def _trained(said: Sequence[Said], done: Work) -> set[str]:
+def _trained(state: State, said: Sequence[Said]) -> set[str]:
     """The places of the messages that hold targets; those of an answer are numbered behind the shared prompt."""
     places: set[str] = set()
-    for strand in done.strands:
+    strands = work(state).strands
+    for strand, left in zip(strands, _left(state, strands), strict=True):
         mine = [one.place for one in said if one.place.partition(".")[0] in ("messages", "text", "prompt", strand.key)]
-        places |= {mine[token.message] for token in strand.tokens if token.trained and token.message is not None}
+        places |= {mine[token.message] for token in strand.tokens[:left] if token.trained and token.message is not None}
     return places
 
 
 def _turn(role: str, text: str, on: bool, lang: str) -> Html:
     name = say("mask.is_trained", lang, role=role) if on else role
-    return tag("div", tag("small", name), escape(text, breaks=True), cls="turn on" if on else "turn")
+    rest = len(text) - TALK
+    cut = tag("small", say("workbench.more_characters", lang, n=rest)) if rest > 0 else ""
+    return tag("div", tag("small", name), escape(text[:TALK], breaks=True), cut, cls="turn on" if on else "turn")
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -216,28 +261,26 @@ def name_at(state: State, position: int | str, strand: int = 0) -> str:
     return f"t-{state.index}-{'b-' * strand}{position}"
 
 
-def _tokens(state: State, strand: Strand, left: int, which: int) -> Html:
+def _tokens(state: State, strand: Strand, left: int, which: int, room: int | None) -> Html:
     lang, n = state.lang, len(strand.tokens)
     title = say("mask.tokens", lang) if strand.key == "sequence" else f"{say('mask.tokens', lang)} · {strand.key}"
     counts = say(
         "workbench.counts", lang, n=n, trained=strand.trained, share=percent(strand.trained, n),
         characters=strand.characters,
     )  # fmt: skip
-    start = _first_drawn(state, n)
-    stop = min(start + MOST, n)
-    window = say("workbench.window", lang, start=start, stop=stop - 1, all=n)
-    draw = _Draw(state, strand, which)
+    draw, proof = _Draw(state, strand, which), _proof(state, strand)
     listed = runs(
-        draw.runs(left), say("workbench.every", lang), say("workbench.hint", lang),
-        say("workbench.runs_label", lang),
+        draw.runs(left, None if room is None else room - _weight(proof)), say("workbench.every", lang),
+        say("workbench.hint", lang), say("workbench.runs_label", lang),
     )  # fmt: skip
+    window = say("workbench.window", lang, start=draw.span.start, stop=draw.span.stop - 1, all=n)
     after = f"after-{state.index}-{which}"
     return card(
         title, tag("p", counts, cls="dim small"), _legend(state, n, left),
         tag("p", say("workbench.as_target", lang), cls="dim small") if state.show == "target" else "",
         tag("a", say("workbench.skip", lang), href=f"#{after}", cls="skip"), listed,
         tag("span", id=after, tabindex="-1"),
-        tag("p", window, cls="dim small") if stop - start < n else "", _proof(state, strand),
+        tag("p", window, cls="dim small") if len(draw.span) < n else "", proof,
     )  # fmt: skip
 
 
@@ -254,17 +297,26 @@ def _legend(state: State, n: int, left: int) -> Html:
     return tag("div", *(tag("span", part) for part in [*parts, say("mask.legend_symbols", lang)]), cls="legend")
 
 
+def _fitting(members: Sequence[Html], room: int) -> Iterator[Html]:
+    """Yield those that fit into some bytes of JSON."""
+    for member in members:
+        room -= _weight(member)
+        if room < 0:
+            return
+        yield member
+
+
 class _Draw:
-    """Draws the tokens of one sequence, as they are read or as they have to be written."""
+    """Draws the tokens of one sequence, as they are read or as they have to be written; `span` is what `runs` drew."""
 
     def __init__(self, state: State, strand: Strand, which: int = 0) -> None:
         self._state, self._strand, self._which = state, strand, which
         self._labels, self._left = Labels(state.data.tokenizer), len(strand.tokens)
         self._ahead = int(state.show == "target")
-        self._name, self._fields = name_at(state, "", which), dict[str | None, Html]()
+        self._name, self._fields, self.span = name_at(state, "", which), dict[str | None, Html](), range(0)
         self._form = WORDS["workbench.detail_next" if self._ahead else "workbench.detail"][state.lang == "zh"]
 
-    def runs(self, left: int) -> Iterator[tuple[object, str, list[Html], str]]:
+    def runs(self, left: int, room: int | None = None) -> Iterator[tuple[object, str, list[Html], str]]:
         """Yield runs of neighbours that share a reason: heading, sentence, chips, kind; behind `left` they are cut."""
         self._left = left
         tokens = self._strand.tokens
@@ -272,14 +324,24 @@ class _Draw:
         span = range(first, min(first + MOST, len(tokens)))
         for key, places in groupby(span, key=lambda at: self._key(at + self._ahead, left)):
             at = list(places)
-            members = [self._chip(place, bool(key and key[3])) for place in at]
-            yield (*self._told(key, at), members, "pad" if key and key[3] else "on" if key and key[1] else "")
+            told, members = self._told(key, at), [self._chip(place, bool(key and key[3])) for place in at]
+            if room is not None:
+                room -= _weight("".join(told)) + FRAME
+                members = list(_fitting(members, room))
+                room -= sum(map(_weight, members))
+            if members:
+                self.span = range(first, at[len(members) - 1] + 1)
+                yield (*told, members, "pad" if key and key[3] else "on" if key and key[1] else "")
+            if len(members) < len(at):
+                return
 
     def _key(self, at: int, left: int) -> _Key:
         if at >= len(self._strand.tokens):
             return None
         token = self._strand.tokens[at]
-        return token.message, token.trained, _SAME.get(token.why, token.why), at >= left
+        if at >= left:  # the reason is the limit, whatever they would have been
+            return token.message, False, "cut", True
+        return token.message, token.trained, _SAME.get(token.why, token.why), False
 
     def _told(self, key: _Key, places: list[int]) -> tuple[str, str]:
         lang = self._state.lang
@@ -289,7 +351,7 @@ class _Draw:
         parts = dict.fromkeys(self._strand.tokens[at + self._ahead].part for at in places)
         role = "" if message is None else self._strand.conversation.messages[message].role
         heading = say("workbench.turn", lang, turn=message, role=role) if role else say("workbench.no_turn", lang)
-        if role and why not in ("prompt", "document", "eos"):
+        if role and why not in ("prompt", "document", "eos", "cut"):
             heading += " · " + ", ".join(say(f"workbench.part_{name}", lang) for name in parts if name != "role")
         if cut:
             limit = self._state.max_length
@@ -347,19 +409,27 @@ def _proof(state: State, strand: Strand) -> Html:
     ]
     good = [note("ok", say("workbench.proven", lang, n=len(targets)))] if not any(said) else []
     head = [say(f"workbench.proof_{name}", lang) for name in ("turn", "targets", "parity", "met", "stopped")]
+    rest = len(targets) - PROOFS
+    left_out = tag("p", say("workbench.more_turns", lang, n=rest), cls="dim small") if rest > 0 else ""
     counted = {one.message: 0 for one in targets}
     for token in strand.tokens:
         if token.trained and token.message in counted:
             counted[token.message] += 1
     lines = [
         (one.message, counted[one.message], *(_tick(getattr(one, name), lang) for name in ("parity", "met", "stopped")))
-        for one in targets
+        for one in _first_those_that_lack(targets)
     ]
-    return join([*good, *said, fold(say("workbench.proof", lang), table(head, lines))])
+    return join([*good, *said, fold(say("workbench.proof", lang), table(head, lines), left_out)])
+
+
+def _first_those_that_lack(targets: Sequence[Target]) -> list[Target]:
+    """At most `PROOFS` answers in their order; of more, those first whose proof lacks something."""
+    whole = sorted(targets, key=lambda one: one.parity and one.met and one.stopped)
+    return sorted(whole[:PROOFS], key=lambda one: one.message)
 
 
 def _turns(state: State, key: str, messages: list[int]) -> Html:
-    turns = ", ".join(map(str, messages))
+    turns = ", ".join([*map(str, messages[:NAMED]), *(["…"] if len(messages) > NAMED else [])])
     return note("warn", say(f"workbench.{key}", state.lang, turns=turns)) if messages else Html()
 
 
@@ -398,7 +468,8 @@ def _found(state: State, value: Diagnosed) -> Html:
     """Findings and symptoms as the doctor draws them."""
     told = [finding_card(_here(state, one), state.lang, state.way.source) for one in value.findings]
     told = told or [note("ok", say("workbench.no_findings", state.lang))]
-    return join([*told, *(symptom_fold(_caused(state, one), state.lang) for one in value.symptoms if one.found)])
+    causes = [symptom_fold(_caused(state, one), state.lang) for one in value.symptoms if one.found]
+    return join([*told, fold(say("doctor.symptoms", state.lang), *causes) if causes else ""])
 
 
 def _here(state: State, one: Finding) -> Finding:
@@ -436,7 +507,8 @@ def _group(state: State, group: Group) -> Html:
     mark = {"error": "✗", "warning": "!", "note": "·"}[group.severity]
     first = say("workbench.first_rows", state.lang, rows=_first(state, group))
     severity = say(f"doctor.{group.severity}", state.lang)
-    said = sentence(group.rule, state.lang)
+    drop = f"workbench.drop_{group.rule}"
+    said = sentence(group.rule, state.lang) or (say(drop, state.lang) if drop in WORDS else "")
     told = [tag("b", mark), " ", said or group.rule]
     told.append(tag("small", " · ".join([severity, *([group.rule] if said else []), first]), cls="below"))
     return tag("span", *told, cls="soft")
@@ -491,10 +563,21 @@ def _side_by_side(state: State, one: Strand, two: Strand, names: tuple[str, str]
     caption = key + say("workbench.compare_places", lang, n=len(found))
     draw = _Draw(state, one), _Draw(state, two)
     top = [tag("div", title, cls="top") for title in (say("workbench.where", lang), *names)]
-    cells = [cell for place in found[:PLACES] for cell in _place(state, one, place, draw)]
-    rest = len(found) - PLACES
+    places = list(_few(found))
+    cells = [cell for place in places for cell in _place(state, one, place, draw)]
+    rest = len(found) - len(places)
     more_ = tag("p", say("workbench.compare_more", lang, n=rest), cls="dim small") if rest > 0 else ""
     return join([table(head, lines, caption=caption), tag("div", *top, *cells, cls="even"), more_])
+
+
+def _few(found: Sequence[Change]) -> Iterator[Change]:
+    """Yield the first differences, until `COMPARED` tokens would be drawn."""
+    drawn = 0
+    for place in found[:PLACES]:
+        if drawn > COMPARED:
+            return
+        drawn += sum(min(SIDE, stop - start) + BEFORE for start, stop in (place.a, place.b))
+        yield place
 
 
 def _place(state: State, one: Strand, at: Change, draw: tuple[_Draw, _Draw]) -> Iterator[Html]:

@@ -2,7 +2,7 @@
 
     State ──read──▶ the record as edited, in the one form       (form recognised, or the line that says why not)
           ──work──▶ Work: the tokens of each sequence           each with its reason, from mask.explain or a strategy
-          ──part──▶ findings, methods, comparison, truncation   slower: kept in the state with what they belong to
+          ──part──▶ findings, methods, truncation, repairs      slower: kept in the state with what they belong to
           ──scan──▶ Scan: what was found in all rows so far
 
 Every change is a function from a state to a state; nothing here draws.
@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 from prep_lib.chat import rendered
 from prep_lib.chat.conversation import Read, form_of, read
-from prep_lib.chat.doctor import Finding, Repair, RowReport, Symptom, diagnose, scan, symptoms
+from prep_lib.chat.diagnose import RowReport, diagnose, scan
 from prep_lib.chat.mask import ANSWERS, Policy
 from prep_lib.chat.methods import Found, side_by_side
 from prep_lib.chat.row import TOO_LONG, Loss, Row, fit, simulate
 from prep_lib.chat.rules import RULES
 from prep_lib.chat.strategy import PromptStrategy, StrategyFactory
+from prep_lib.chat.symptoms import SEVERITIES, Finding, Repair, Symptom, symptoms
 from prep_lib.chat.template import ChatTemplate
 from prep_lib.errors import BadParameter, BadRecord, BadTemplate, PrepError, unknown
 from prep_lib.record import Conversation, Document, Drop, Preference, Rated
@@ -55,9 +56,6 @@ FLAGS = ("reasoning", "tool_calls", "weights", "train_after_stop")
 
 #: Policies a person may compare with: the present one with this part turned.
 TURNS = ("answers", "reasoning", "tool_calls", "train_after_stop")
-
-#: How bad a finding is, the worst first.
-SEVERITIES = ("error", "warning", "note")
 
 
 @dataclass(frozen=True)
@@ -650,15 +648,23 @@ def _turned(policy: Policy, name: str) -> Any:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _findings(state: State) -> Diagnosed:
+def _findings(state: State, repair: bool = False) -> Diagnosed:
     """Look at the row shown as the data have it, or at its sequences as rewritten: `TokenAt.row` then counts them."""
     chat = template(state, state.way)
     talks: Sequence[Any] = [talk for _, talk in _talks(state)]
     if len(talks) == 1 and not state.edits:
         talks = [state.data.records[state.index]]
-    found = tuple(diagnose(chat, conversations=talks or None, policy=state.policy, max_length=state.max_length or None))
+    longest = state.max_length or None
+    found = tuple(diagnose(chat, conversations=talks or None, policy=state.policy, max_length=longest, repair=repair))
     looked = ("template", "tokenizer", "data") if talks else ("template", "tokenizer")
     return Diagnosed(found, tuple(symptoms(found, looked)))
+
+
+def _repairs(state: State) -> Diagnosed:
+    """Return the findings with their repairs: these are proven by rendering, the slower half, so they come last."""
+    found, current = part(state, "findings")
+    nothing = found is not None and current and found.value is not None and not found.value.findings
+    return found.value if found is not None and nothing else _findings(state, repair=True)
 
 
 def _methods(state: State) -> Mapping[str, Found]:
@@ -683,6 +689,7 @@ PARTS: Mapping[str, tuple[Callable[[State], bool], Callable[[State], Any]]] = {
     "findings": (_judged, _findings),
     "methods": (lambda state: _judged(state) and bool(_talks(state)), _methods),
     "truncation": (lambda state: bool(state.max_length and state.scan is not None and state.scan.rows), _losses),
+    "repairs": (_judged, _repairs),
 }
 
 
@@ -694,7 +701,8 @@ def has(state: State, name: str) -> bool:
 def of(state: State, name: str) -> Any:
     """Return what a part is worked out for: where this is the same, the part is the same."""
     here = (state.way, state.policy, state.index, state.edits)
-    return {"findings": (*here, state.max_length), "truncation": (state.max_length, state.scan)}.get(name, here)
+    limited = {"findings": (*here, state.max_length), "repairs": (*here, state.max_length)}
+    return {**limited, "truncation": (state.max_length, state.scan)}.get(name, here)
 
 
 def pending(state: State) -> list[str]:
@@ -704,9 +712,19 @@ def pending(state: State) -> list[str]:
 
 
 def part(state: State, name: str) -> tuple[Part | None, bool]:
-    """Return a part and whether it belongs to the present choices; None where this state can have none."""
-    found = next((one for one in state.parts if one.name == name), None) if has(state, name) else None
+    """Return a part and whether it belongs to the present choices; None where this state can have none.
+
+    The findings are those with their repairs once these are there.
+    """
+    found = _kept(state, name) if has(state, name) else None
+    repaired = _kept(state, "repairs") if name == "findings" else None
+    if found is not None and repaired is not None and repaired.of == found.of and not repaired.problem:
+        found = repaired
     return found, found is not None and found.of == of(state, name)
+
+
+def _kept(state: State, name: str) -> Part | None:
+    return next((one for one in state.parts if one.name == name), None)
 
 
 def with_part(state: State, name: str) -> State:

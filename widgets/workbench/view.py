@@ -2,7 +2,7 @@
 
 template ▾ [ text … ]    │  head: what, which row, what is wrong with it
 policy  row ◀ ▶ search   │  tokens, each run with its reason
-compare ▾  limit ─●─     │  findings, differences, methods, limits    (worked out after the last key)
+compare ▾  limit [ 0 ]   │  differences, findings, methods, limits    (worked out after the last key)
 [Undo] [Save]            │
 all rows, worst first    │  (a slice at a time, between two keys)
 """
@@ -34,7 +34,8 @@ from widgets.workbench.state import State
 if TYPE_CHECKING:
     from prep_lib.tokens.tokenizer import AutoTokenizer
 
-_WIDE = {"width": "100%"}
+#: As wide as its column: a widget has a margin, so 100 % would be a little more and the column would scroll.
+_WIDE = {"width": "auto"}
 
 #: Seconds without a change before the slower parts are worked out.
 PAUSE = 0.2
@@ -54,8 +55,8 @@ AREAS = ("head", "body", "more", "rows", "talk", "said")
 #: Messages with a field of their own; the others are in the JSON.
 FIELDS = 12
 
-#: Stops of the limit's slider, in tokens; 0 is no limit.
-LIMITS = (0, *sorted({2**power for power in range(6, 18)} | {3 * 2**power for power in range(6, 16)}))
+#: The longest limit of a row, tokens.
+LONGEST = 2**24
 
 
 class _Holder(Holder[State]):
@@ -109,6 +110,7 @@ class WorkbenchView(View):
         self._areas = {name: widgets.HTML(layout=_WIDE).add_class(f"prep-{name}") for name in AREAS}
         self._params, self._texts = widgets.VBox(layout=_WIDE), widgets.VBox(layout=_WIDE)
         self.controls = _controls(state)
+        self._edits = widgets.VBox([self._texts, self.controls["record"]], layout={"display": "none"})
         self._bind()
         super().__init__(self._box(), self._twin, self._line())
         self._draw(state)
@@ -118,15 +120,13 @@ class WorkbenchView(View):
     def _box(self) -> Any:
         c = self.controls
         named = {name: _group(name, self.holder.state.lang) for name in ("template", "policy", "row", "view")}
-        edit = widgets.Accordion([widgets.VBox([self._texts, c["record"]])], selected_index=None)
-        edit.set_title(0, say("workbench.group_texts", self.holder.state.lang))
         buttons = [c["reset"]] + ([c["save"]] if self._apply or self._save else [])
         rows, walks = _pair(c["back"], c["next"]), _pair(c["walk_back"], c["walk_next"])
         left = [
             named["template"], c["choose"], c["source"], c["repair"], self._params,
             named["policy"], c["answers"], *(c[name] for name in change.FLAGS),
             named["row"], c["index"], rows, c["search"], _pair(c["search_back"], c["search_next"]),
-            c["walk"], walks, edit,
+            c["walk"], walks, c["edit"], self._edits,
             named["view"], c["show"], c["other"], c["max_length"], c["too_long"], c["first"],
             _pair(*buttons), self._areas["said"], self._areas["rows"], self._areas["talk"],
         ]  # fmt: skip
@@ -156,12 +156,19 @@ class WorkbenchView(View):
         self._click("walk_next", change.walk)
         self._click("reset", change.reset)
         self._click("repair", change.repaired)
+        c["edit"].observe(lambda _: self._open(), names="value")
         # Told when a person leaves the field or presses Enter.
         c["search"].observe(lambda _: c["search_next"].click(), names="value")
         c["save"].on_click(lambda _: self.save())
 
     def _click(self, name: str, turn: Callable[[State], State]) -> None:
         self.controls[name].on_click(lambda _: self.holder.become(turn(self.holder.state)))
+
+    def _open(self) -> None:
+        """Show or hide the texts of the row; a button and no accordion, whose title the Tab key passes by."""
+        opened = self.controls["edit"].value
+        self._edits.layout.display = None if opened else "none"
+        self.controls["edit"].description = _edit(opened, self.holder.state.lang)
 
     # ------------------------------------------------------------------------------------------------ drawing
 
@@ -335,18 +342,18 @@ def _controls(state: State) -> dict[str, Any]:
 
     answers = [(say(f"workbench.policy_{name}", lang), name) for name in ANSWERS]
     shows = [(say(f"workbench.show_{name}", lang), name) for name in change.SHOWN]
-    limits = [(f"{n:,}" if n else say("workbench.no_limit", lang), n) for n in sorted({*LIMITS, state.max_length})]
-    n = max(1, len(state.data.records))
+    n, longest = max(1, len(state.data.records)), max(LONGEST, state.max_length)
     made = {
         "choose": widgets.Dropdown(options=[change.label(way) for way in state.ways], **word("choose")),
         "source": widgets.Textarea(rows=12, **word("text")),
-        "repair": widgets.Button(layout={"display": "none", "width": "100%"}),
+        "repair": widgets.Button(layout={"display": "none", **_WIDE}),
         "answers": widgets.Dropdown(options=answers, **word("answers")),
         "reasoning": widgets.Checkbox(indent=False, **word("train_reasoning")),
         "tool_calls": widgets.Checkbox(indent=False, **word("train_tool_calls")),
         "weights": widgets.Checkbox(indent=False, **word("weights")),
         "train_after_stop": widgets.Checkbox(indent=False, **word("train_after_stop")),
-        "index": widgets.IntSlider(min=1, max=n, continuous_update=False, **word("row")),
+        # Fields and no sliders: those have no name for a screen reader.
+        "index": widgets.BoundedIntText(min=1, max=n, continuous_update=False, **word("row")),
         "back": button("back"),
         "next": button("next"),
         "search": widgets.Text(continuous_update=False, **word("search")),
@@ -355,16 +362,21 @@ def _controls(state: State) -> dict[str, Any]:
         "walk": widgets.Dropdown(options=_walks(state), **word("walk")),
         "walk_back": button("walk_back"),
         "walk_next": button("walk_next"),
+        "edit": widgets.ToggleButton(description=_edit(False, lang), layout=dict(_WIDE)),
         "record": widgets.Textarea(rows=8, continuous_update=False, **word("record_json")),
         "show": widgets.Dropdown(options=shows, **word("show")),
         "other": widgets.Dropdown(options=_others(state), **word("with")),
-        "max_length": widgets.SelectionSlider(options=limits, continuous_update=False, **word("limit")),
+        "max_length": widgets.BoundedIntText(max=longest, step=64, continuous_update=False, **word("limit")),
         "too_long": widgets.Dropdown(options=list(TOO_LONG), **word("too_long")),
         "first": widgets.BoundedIntText(min=0, max=0, step=draw.MOST, **word("from")),
         "reset": button("reset"),
         "save": widgets.Button(button_style="primary", **word("save")),
     }
     return {name: control.add_class(f"prep-{name.replace('_', '-')}") for name, control in made.items()}
+
+
+def _edit(opened: bool, lang: str) -> str:
+    return f"{'▾' if opened else '▸'} {say('workbench.group_texts', lang)}"
 
 
 def _policy(name: str) -> tuple[Callable[[State], Any], Callable[[State, Any], State]]:

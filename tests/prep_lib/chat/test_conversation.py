@@ -17,7 +17,7 @@ from conftest import shared
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prep_lib.chat.conversation import FORMS, ROLES, Recognised, form_of, read, recognise
+from prep_lib.chat.conversation import FORMS, ROLES, Recognised, form_of, forms, read, recognise
 from prep_lib.errors import BadRecord, UnknownName
 from prep_lib.record import Conversation, Document, Message, Preference, Rated
 
@@ -864,3 +864,18 @@ def test_real_reasoning_and_calls_are_all_there() -> None:
 def test_real_weights_are_all_there() -> None:
     told = [m for record in rows("sft/messages_loss_weight_derived.jsonl") for m in every_message(read(record))]
     assert [sum(m.weight == weight for m in told) for weight in (0.0, 0.5, 1.0)] == [369, 263, 106]
+
+
+def test_a_table_of_forms_says_how_each_is_read() -> None:
+    pair = {"query": "a", "response": "b", "score": 1}
+    talk = {"conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]}
+    assert forms([talk, pair, {"x": 1}, pair]) == [
+        {"form": "query_response", "rows": 2, "read as": "user: query · assistant: response", "unused": "score"},
+        {
+            "form": "sharegpt",
+            "rows": 1,
+            "read as": "role: conversations[].from · content: conversations[].value",
+            "unused": "",
+        },
+        {"form": "unknown_form", "rows": 1, "read as": forms([{"x": 1}])[0]["read as"], "unused": ""},
+    ]

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from conftest import shared
 
-from prep_lib.chat.diagnose import diagnose, scan, stand_in
+from prep_lib.chat import diagnose as module
+from prep_lib.chat.diagnose import diagnose, repaired, scan
 from prep_lib.chat.mask import Policy
+from prep_lib.chat.probes import stand_in
 from prep_lib.chat.rules import RULES
 from prep_lib.chat.symptoms import Finding
 from prep_lib.chat.template import ChatTemplate
@@ -378,12 +380,11 @@ def test_a_scan_follows_the_policy(tokenizer: AutoTokenizer) -> None:
 def test_a_scan_counts_what_the_masks_count() -> None:
     from prep_lib.chat import mask
     from prep_lib.chat.conversation import read
-    from prep_lib.chat.doctor import records
 
     tokenizer = AutoTokenizer(shared("tokenizers/tiny_bytelevel_chatml.json"))
     chat = ChatTemplate(shared("chat_templates/qwen2_5.jinja").read_text("utf-8"), tokenizer)
-    rows = [record for _, record in records(shared("sft/openai_messages_en.jsonl"))][:20]
-    talks: Any = [read(record) for record in rows if not isinstance(record, BadRecord)]
+    rows = [json.loads(line) for line in shared("sft/openai_messages_en.jsonl").read_text("utf-8").splitlines()[:20]]
+    talks: Any = [read(record) for record in rows]
     counted = [0 if not isinstance(row, tuple) else int(row[2].sum()) for row in mask.rows(chat, talks, Policy())]
     assert [one.trained for one in scan(chat, rows)] == counted
 
@@ -399,3 +400,72 @@ def test_what_was_read_already_is_taken_too(tokenizer: AutoTokenizer) -> None:
 
     rows = [read(PAIR), read({"query": "q", "response": "a", "label": True}), read({"text": "a"})]
     assert [one.rules for one in scan(ChatTemplate(FULL, tokenizer), rows)] == [(), (), ("RECORD_UNREADABLE",)]
+
+
+# ---------------------------------------------------------------- all repairs, one upon another
+
+
+def test_repairs_build_on_one_another(tokenizer: AutoTokenizer) -> None:
+    source = without(END, "{{ '\n' }}{% endfor").replace(SAID, "{{ m.content | trim }}")
+    made, proofs = repaired(source, tokenizer)
+    assert "trim" not in made
+    whats = dict.fromkeys(proof.split(":")[0] for proof in proofs)
+    assert [*whats][1:] == ["take out the trims", "place generation tags", "all together"]
+    assert [*whats][:1] == ["write '<|im_end|>' behind every answer"]
+    after = named(diagnose(made, tokenizer, notes=True))
+    assert not after & {"EOT_NOT_TRAINED", "CONTENT_TRIMMED", "NO_GENERATION_TAGS"}
+    assert after <= named(diagnose(source, tokenizer, notes=True))
+
+
+def test_what_is_repaired_once_stays_so(tokenizer: AutoTokenizer) -> None:
+    made, _ = repaired(TRIMMED, tokenizer)
+    assert repaired(made, tokenizer) == (made, ())
+
+
+def test_data_take_part_in_the_proof(tokenizer: AutoTokenizer) -> None:
+    rows: list[Any] = [{"messages": TALK}] * 60 + [{"messages": answered(" a ")}]
+    made, proofs = repaired(TRIMMED, tokenizer, rows)
+    assert "trim" not in made
+    assert proofs[-1].endswith(" is met in 56 conversations any more")  # 40 rows, the one far behind, 15 of ours
+
+
+def test_of_two_that_do_not_go_together_the_first_is_taken(
+    tokenizer: AutoTokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = module.repair_of
+    for second, why in (
+        (None, "not proven together with what was changed before"),
+        (module.Repair("spoil it", TRIMMED, "", ("seen",)), "would bring back CONTENT_TRIMMED, NO_GENERATION_TAGS"),
+    ):
+        asked: list[str] = []
+
+        def answer(rule: str, *given: Any, asked: list[str] = asked, second: Any = second) -> Any:
+            asked.append(rule)
+            return second if asked.count(rule) > 1 and rule == "NO_GENERATION_TAGS" else real(rule, *given)
+
+        monkeypatch.setattr(module, "repair_of", answer)
+        made, proofs = repaired(TRIMMED, tokenizer)
+        assert made == FULL
+        assert proofs[0].startswith("take out the trims: ")
+        assert proofs[-1] == f"left out: place generation tags (NO_GENERATION_TAGS): {why}"
+
+
+def test_the_fixtures_are_sound_when_repaired() -> None:
+    for one in fixtures():
+        tokenizer = AutoTokenizer(shared(f"tokenizers/{one['tokenizer']}.json"))
+        made, proofs = repaired(one["template"], tokenizer)
+        before, after = named(diagnose(one["template"], tokenizer)), named(diagnose(made, tokenizer))
+        assert after <= before, one["id"]
+        assert (made != one["template"]) == bool(proofs), one["id"]
+
+
+def test_a_stop_token_is_not_made_up_without_a_tokenizer() -> None:
+    found = {finding.rule: finding for finding in diagnose(without(END, "{{ '\n' }}{% endfor"))}
+    repair = found["EOT_NOT_TRAINED"].repair
+    assert repair is not None
+    assert repair.template is None
+
+
+def test_there_is_something_to_repair() -> None:
+    with pytest.raises(BadInput, match="no template that parses"):
+        repaired("{{")

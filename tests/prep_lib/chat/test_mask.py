@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -277,7 +278,7 @@ def test_a_prompt_that_differs_by_turn() -> None:
     text = drawn(chat(BY_CONTENT), QUESTION, ANSWER, user("/no"), ANSWER)
     thought = "<think></think>"
     assert text.count(f"assistant\n⟦{thought}Hello") == text.count(f"assistant\n{thought}⟦Hello") == 1
-    assert not mask._steady(BY_CONTENT)
+    assert not chat(BY_CONTENT).one_prompt
 
 
 def test_variables_of_the_template() -> None:
@@ -287,7 +288,7 @@ def test_variables_of_the_template() -> None:
     source = CHATML.replace("assistant\n{% endif %}", switch).replace(
         "{{ m.content }}", "{{ '<think></think>' if m.role == 'assistant' }}{{ m.content }}"
     )
-    assert mask._steady(source)
+    assert chat(source).one_prompt
     assert drawn(chat(source), QUESTION, ANSWER) == ASKED + "⟦<think></think>Hello<|im_end|>⟧\n"
     off = chat(source, variables={"enable_thinking": False})
     assert drawn(off, QUESTION, ANSWER) == ASKED + "<think></think>⟦Hello<|im_end|>⟧\n"
@@ -456,6 +457,60 @@ def test_calls_as_context_keep_the_thought_before_them() -> None:
     assert trained(QUESTION, only, tool_calls=False, reasoning=False) == []
 
 
+@cache
+def merging() -> ChatTemplate:
+    """Tags are text here, and merge with what stands before them: ``.<``, and line feeds with line feeds."""
+    words = ["So.<call", "a\n\n\n\nb"] * 9
+    model = AutoTokenizer().train(words, 256 + 3 + 20, special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"])
+    model.eos_token = "<|im_end|>"
+    return ChatTemplate(TOOLS, model)
+
+
+@pytest.mark.parametrize(
+    ("message", "policy", "want"),
+    [
+        (bot("So.", tool_calls=(CALL,)), {}, ["So." + CALLED]),
+        (bot("So.", tool_calls=(CALL,)), {"tool_calls": False}, ["So"]),
+        (bot(".", tool_calls=(CALL,)), {"tool_calls": False}, []),
+        (bot("So.", reasoning="hm", tool_calls=(CALL,)), {"tool_calls": False}, [FIRST + "So"]),
+        (bot("So.", reasoning="hm", tool_calls=(CALL,)), {"tool_calls": False, "reasoning": False}, ["So"]),
+        (bot("", reasoning="hm", tool_calls=(CALL,)), {"reasoning": False}, [CALLED]),
+        (bot("", reasoning="hm", tool_calls=(CALL,)), {"tool_calls": False}, [FIRST]),
+        (bot("", reasoning="hm", tool_calls=(CALL,)), {"tool_calls": False, "reasoning": False}, []),
+        (bot("So.", reasoning="hm"), {"reasoning": False}, ["So.<|im_end|>"]),
+        (bot("\n\nSo.", reasoning="hm"), {"reasoning": False}, ["\nSo.<|im_end|>"]),
+    ],
+)
+def test_a_token_across_the_border_of_a_hole_belongs_to_the_hole(
+    message: Message, policy: dict[str, Any], want: list[str]
+) -> None:
+    told = explain(merging(), talk(QUESTION, message), Policy(**policy))
+    assert told.problem is None
+    assert re.findall("⟦(.*?)⟧", brackets(told), re.DOTALL) == want
+    check(merging(), talk(QUESTION, message), Policy(**policy), told)
+    (row,) = rows(merging(), [talk(QUESTION, message)], Policy(**policy))
+    assert isinstance(row, tuple)
+    assert row[2].tolist() == told.mask.tolist()
+
+
+def test_a_token_across_a_hole_is_told_by_the_hole() -> None:
+    told = explain(merging(), talk(QUESTION, bot("So.", tool_calls=(CALL,))), Policy(tool_calls=False))
+    text = told.encoded.rendered.text
+    assert told.laid is not None
+    ((start, _, _),) = told.laid.targets[0].holes
+    (token,) = [token for token in told.tokens if token.start < start < token.stop]
+    assert (text[token.start : token.stop][0], token.why, token.trained) == (".", "tool_calls_off", False)
+
+
+def test_the_start_of_an_answer_stays_proven_where_a_hole_begins_there() -> None:
+    source = TOOLS.replace("<think>\n", "<think> ").replace("assistant\n{% endif", "assistant\n<think> {% endif")
+    model = AutoTokenizer().train(["a hm"] * 9, 300, special_tokens=["<|im_start|>", "<|im_end|>"])
+    model.eos_token = "<|im_end|>"
+    template = ChatTemplate(source, model)
+    for policy in (ALL, Policy(reasoning=False)):
+        assert drawn(template, QUESTION, bot("So.", reasoning="hm"), policy=policy) == "border_inside_token"
+
+
 def test_what_a_policy_refuses() -> None:
     with pytest.raises(BadParameter, match="answers must be one of all, last, got 'none'"):
         Policy(answers="none")
@@ -620,6 +675,16 @@ def check_reasons(told: Explained) -> None:
             assert token.stop in {target.stop for target in told.laid.targets}
 
 
+@settings(max_examples=150, deadline=None)
+@given(TALKS, POLICIES)
+def test_holes_cost_no_row_and_are_told_truly(conversation: Conversation, policy: Policy) -> None:
+    told = explain(merging(), conversation, policy)
+    check(merging(), conversation, policy, told)
+    whole = explain(merging(), conversation, replace(policy, reasoning=True, tool_calls=True))
+    assert told.problem == whole.problem
+    assert not (told.mask & ~whole.mask).any()
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(TOYS), st.lists(TALKS, min_size=1, max_size=4), POLICIES)
 def test_a_mask_does_not_depend_on_the_batch(source: str, talks: list[Conversation], policy: Policy) -> None:
@@ -771,6 +836,27 @@ def test_reasoning_of_gpt_oss_as_context_keeps_the_final_channel() -> None:
 
 
 def test_which_templates_have_one_generation_prompt() -> None:
-    steady = {name for name in names() if mask._steady(real(name).source)}
-    assert {"qwen2_5", "qwen3", "phi4", "axolotl_chatml", "qwen3_training"} <= steady
-    assert not steady & {"smollm3", "granite3_3", "gptoss", "seed_oss", "mistral_small_3_1", "deepseek_r1_distill_qwen"}
+    assert {name for name in names() if real(name).one_prompt} == {
+        "axolotl_alpaca", "axolotl_chatml", "axolotl_metharme", "glm4moe", "phi3_5", "phi3_5_training", "phi4",
+        "qwen2_5", "qwen2_5_training", "qwen3", "qwen3_instruct_2507", "qwen3_training", "seed_oss", "smollm2",
+    }  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), TALKS, POLICIES)
+def test_real_templates_by_each_opening_once(data: st.DataObject, conversation: Conversation, policy: Policy) -> None:
+    template = real(data.draw(st.sampled_from([name for name in names() if real(name).one_prompt])))
+    assert targets(template, conversation, policy, True) == targets(template, conversation, policy, False)
+
+
+def test_a_long_conversation_renders_one_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
+    template, asked = chat(CHATML), []
+    text = ChatTemplate.text
+    monkeypatch.setattr(
+        ChatTemplate, "text", lambda self, *given, **more: asked.append(1) or text(self, *given, **more)
+    )
+    long = talk(*(QUESTION, ANSWER) * 100)
+    lay(template, long, ALL, thorough=False)
+    asked.clear()
+    assert len(lay(template, long, ALL, thorough=False).targets) == 100
+    assert len(asked) == 1

@@ -249,3 +249,9 @@ class TestProcessor:
         again = pickle.loads(pickle.dumps(used))
         assert np.array_equal(one(again, record).arrays["sequence"], one(used, record).arrays["sequence"])
         assert again.describe() == used.describe()
+
+
+def test_a_row_whose_targets_fall_into_holes_is_dropped() -> None:
+    said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "", "tool_calls": [CALL]}]
+    assert sft(tool_calls=False).rows([{"messages": said}]) == [Drop("no_target")]
+    assert trained(one(sft(), {"messages": said})).endswith(IM_END)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import pytest
 
 from prep_lib.chat.mask import Policy
+from prep_lib.chat.probes import PROBES
 from prep_lib.chat.repair import (
-    KINDS,
-    Repair,
+    _KINDS,
     add_stop,
     advice,
     fix_date,
     fix_marker,
     keep_blanks,
-    of_template,
+    repair_of,
     shorten_prompt,
 )
 from prep_lib.chat.rules import RULES, Case
+from prep_lib.chat.symptoms import Repair
 from prep_lib.chat.template import ChatTemplate
-from prep_lib.chat.traits import PROBES
 from prep_lib.tokens.tokenizer import AutoTokenizer
 
 CHAT = (
@@ -72,7 +72,7 @@ def test_only_the_trim_that_takes_something_is_taken_out(tokenizer: AutoTokenize
     repair = keep_blanks(*made(source, tokenizer))
     assert repair is not None
     assert repair.template == CHAT.replace("m.role", "(m.role | trim)")
-    assert "2 conversations with blanks" in repair.proofs[0]
+    assert "keep them in 2 conversations" in repair.proofs[0]
 
 
 def test_a_trim_written_otherwise_is_not_repaired(tokenizer: AutoTokenizer) -> None:
@@ -105,22 +105,26 @@ def test_a_prompt_that_is_right_is_not_cut(tokenizer: AutoTokenizer) -> None:
 
 
 def test_advice_stands_where_nothing_is_proven(tokenizer: AutoTokenizer) -> None:
-    template, probes = made(CHAT.replace("m.content", "m.content.split() | join(' ')"), tokenizer)
-    repair = of_template("CONTENT_TRIMMED", template, probes, probes)
+    _template, probes = made(CHAT.replace("m.content", "m.content.split() | join(' ')"), tokenizer)
+    repair = repair_of("CONTENT_TRIMMED", probes, [])
     assert repair is not None
     assert repair == advice("CONTENT_TRIMMED")
     assert (repair.template, repair.proofs) == (None, ())
-    assert of_template("TEMPLATE_FAILS", template, probes, probes) is None
+    assert repair_of("TEMPLATE_FAILS", probes, []) is None
 
 
 def test_no_template_is_handed_out_without_proof(tokenizer: AutoTokenizer) -> None:
     for source in (CHAT, CHAT.replace("<|im_end|>", "<｜im_end｜>"), CHAT.replace("m.content", "m.content | trim")):
-        template, probes = made(source, tokenizer)
+        _template, probes = made(source, tokenizer)
         for rule in RULES:
-            repair = of_template(rule, template, probes[:1], probes)
+            repair = repair_of(rule, probes[:1], [])
             assert repair is None or repair.template is None or repair.proofs, rule
 
 
-def test_kinds_are_rules() -> None:
-    assert set(KINDS) <= set(RULES)
-    assert Repair("a", None, "b").proofs == ()
+def test_one_repair_is_looked_for_once(tokenizer: AutoTokenizer) -> None:
+    _, probes = made(CHAT.replace("+ '<|im_end|>", "+ '"), tokenizer)
+    known: dict[str, Repair | None] = {}
+    first = repair_of("EOT_NOT_TRAINED", probes, [], known)
+    assert first is not None
+    assert repair_of("NO_TERMINATOR_MID_TURN", probes, [], known) is first
+    assert set(_KINDS) <= set(RULES)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from prep_lib.chat.diagnose import stand_in
 from prep_lib.chat.mask import Policy
+from prep_lib.chat.probes import stand_in
 from prep_lib.chat.rules import (
     CHANGES,
     RULES,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from prep_lib.chat.repair import Repair
-from prep_lib.chat.symptoms import CAUSES, Finding, TokenAt, rows_of, symptoms
+from prep_lib.chat.symptoms import CAUSES, Finding, Repair, TokenAt, rows_of, symptoms
 
 STOP = Finding(
     "STOP_TOKEN_NOT_IN_GENERATION_CONFIG", "error", "does not stop there", (TokenAt(-1, -1, 3, "<|im_end|>"),),
@@ -57,7 +56,7 @@ def test_a_repair_gives_its_advice() -> None:
 def test_one_row_is_said_as_one() -> None:
     found = Finding("EOT_NOT_TRAINED", "error", "", rows=(4,), of=10)
     assert named("never_stops", [found]).advice == ("retrain: 1 of 10 rows lacks the stop token",)
-    assert rows_of(found) == "1 of 10 rows"
+    assert rows_of(found, "is", "are") == "1 of 10 rows is"
 
 
 def test_the_five_symptoms_have_causes() -> None:

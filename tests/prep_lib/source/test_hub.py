@@ -257,8 +257,9 @@ def test_sample_leaves_out_what_it_cannot_parse(tmp_path: Path) -> None:
     assert sample(tmp_path / "a.jsonl") == [("a.jsonl#L1", {"n": 1}), ("a.jsonl#L4", {"n": 3})]
     (tmp_path / "a.csv").write_text("n,m\n1,2\n3\n", "utf-8")
     assert sample(str(tmp_path / "a.csv")) == [("a.csv#L2", {"n": "1", "m": "2"})]
-    with pytest.raises(BadParameter, match="hub: rows=0; give at least 1"):
-        sample(tmp_path / "a.jsonl", 0)
+    with pytest.raises(BadParameter, match="hub: rows=-1; give at least 1, or 0 for all"):
+        sample(tmp_path / "a.jsonl", -1)
+    assert [place for place, _ in sample(tmp_path / "a.jsonl", 0)] == ["a.jsonl#L1", "a.jsonl#L4"]
 
 
 # ------------------------------------------------------------------------------------------------------------ real data

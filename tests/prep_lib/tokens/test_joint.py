@@ -71,13 +71,14 @@ def chat(tokenizer: AutoTokenizer, turns: list[tuple[str, str]]) -> tuple[Row, i
     text = concat(pieces)
     answers = {at for at, (role, _) in enumerate(turns) if role == "assistant"}
     controls, literal = tokenizer.spelled(str.__str__(text), runs_of([text], [None]), answers)
-    return Row(str.__str__(text), controls, sorted(borders)), literal
+    return Row(str.__str__(text), controls, sorted(borders), range(len(text), -1, -1)), literal
 
 
 def same(one: joint.Placed, other: joint.Placed) -> None:
     assert one.ids.tolist() == other.ids.tolist()
     assert list(one.proven) == list(other.proven)
     assert list(one.places) == list(other.places)
+    assert (one.edges, one.across) == (other.edges, other.across)
 
 
 def test_which_models_take_the_quick_way(models: dict[str, AutoTokenizer]) -> None:
@@ -152,6 +153,21 @@ def test_a_border_inside_a_token_is_not_proven(models: dict[str, AutoTokenizer])
         assert found.proven[0]
         assert found.proven[-1]
         assert not all(found.proven)
+
+
+def test_the_tokens_that_meet_at_an_edge(models: dict[str, AutoTokenizer]) -> None:
+    tokenizer = models["trained"]
+    text = f"the cat{IM_END}你好\n"
+    controls = ((7, 7 + len(IM_END), 4),)
+    row = Row(text, controls, [], range(len(text) + 1))
+    (found,) = tokenizer.encode_rows([row])
+    same(found, joint._by_reference(tokenizer._model, row))
+    ids, starts, stops = tokenizer.encode_joint(text, controls)
+    for edge, behind, across in zip(row.edges, found.edges, found.across, strict=True):
+        lies_across = [at for at in range(len(ids)) if starts[at] < edge < stops[at]]
+        assert behind == next((at for at in range(len(ids)) if starts[at] >= edge), len(ids))
+        assert across == (lies_across[0] if lies_across else behind)
+    assert found.across != found.edges
 
 
 def test_a_border_whose_text_alone_has_other_ids_is_not_proven(models: dict[str, AutoTokenizer]) -> None:

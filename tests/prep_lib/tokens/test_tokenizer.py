@@ -567,6 +567,24 @@ def test_a_template_that_looks_for_a_control_token_in_a_message_gives_its_pieces
     assert tokenizer.apply_chat_template(chat) == tokenizer.encode(f"a{special.IM_END}")
 
 
+@pytest.mark.parametrize(("pieces", "want"), [("<s> $A", "b "), ("$A </s>", " e"), ("<s> $A </s>", "b e"), ("$A", " ")])
+def test_what_a_file_adds_around_a_text(trained: AutoTokenizer, tmp_path: Path, pieces: str, want: str) -> None:
+    spec, ids = json.loads(trained._model.text), {"<s>": 0, "</s>": 1}
+    spec["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [
+            {"Sequence": {"id": "A", "type_id": 0}} if piece == "$A" else {"SpecialToken": {"id": piece, "type_id": 0}}
+            for piece in pieces.split()
+        ],
+        "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+        "special_tokens": {name: {"id": name, "ids": [id], "tokens": [name]} for name, id in ids.items()},
+    }
+    (tmp_path / "tokenizer.json").write_text(json.dumps(spec), "utf-8")
+    before, behind = want.split(" ")
+    around = ([0] if before else [], [1] if behind else [])
+    assert AutoTokenizer(tmp_path / "tokenizer.json").added_around() == around
+
+
 def test_a_bad_template_is_refused_when_it_is_set(trained: AutoTokenizer) -> None:
     with pytest.raises(BadTemplate, match="chat template of bpe-300, line 1"):
         trained.set_chat_template("{% if %}")

@@ -6,10 +6,8 @@ import re
 
 import pytest
 
-from prep_lib.chat.folder import _RULES as FOLDER_RULES
 from prep_lib.chat.rules import RULES
-from prep_lib.chat.symptoms import CAUSES, Finding, TokenAt, symptoms
-from prep_lib.chat.tags import Repair
+from prep_lib.chat.symptoms import CAUSES, Finding, Repair, TokenAt, symptoms
 from prep_lib.words import LANGS, WORDS
 from widgets.doctor.page import SYMPTOMS, page, sentence, view
 
@@ -112,14 +110,28 @@ def test_every_rule_of_a_folder_has_a_sentence() -> None:
     """Read in the source: a rule that is missing here would be shown without its sentence."""
     import inspect
 
-    from prep_lib.chat import folder
+    from prep_lib.chat import facts
 
-    assert FOLDER_RULES
-    named = set(re.findall(r'(?:_fact|Fact)\(\s*"([A-Z_]+)"', inspect.getsource(folder)))
+    named = set(re.findall(r'(?:_fact|Fact)\(\s*"([A-Z_]+)"', inspect.getsource(facts)))
     named |= {f"{role}_{rest}" for role in ("EOS", "PAD", "BOS") for rest in ("NOT_A_TOKEN", "DISAGREES")}
     named |= {"BOS_ADDED_BY_TOKENIZER", "EOS_ADDED_BY_TOKENIZER", "BOS_FLAG_DISAGREES", "EOS_FLAG_DISAGREES"}
-    named |= {rule for rule, _, _ in folder._FLAG_RULES} | {"TRUNCATION_STORED", "PADDING_STORED"}
+    named |= {rule for rule, _, _ in facts._FLAG_RULES} | {"TRUNCATION_STORED", "PADDING_STORED"}
     assert not {rule for rule in named if f"doctor.{rule}" not in WORDS}
+
+
+def test_one_repair_of_two_findings_is_shown_once() -> None:
+    html = page([FOUND, Finding("NO_TERMINATOR_MID_TURN", "error", "x", repair=CHANGED)])
+    assert html.count("14 conversations are the same") == 1
+    assert "the same as for EOT_NOT_TRAINED" in html
+    assert "与 EOT_NOT_TRAINED 的修复相同" in page([FOUND, FOUND], lang="zh")
+
+
+def test_causes_stand_in_two_columns_with_their_evidence_below() -> None:
+    html = page([], symptoms([FOUND], ("template", "tokenizer")))
+    row = next(line for line in html.split("<tr>") if "EOT_NOT_TRAINED" in line)
+    assert row.count("<td") == 2
+    assert "2 are outside" in row
+    assert 'href="#t-7-22"' in row
 
 
 def test_every_symptom_has_its_words() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -265,3 +266,39 @@ def test_a_strategy_of_a_persons_own_that_raises_is_one_line(make: Callable[...,
 
     monkeypatch.setattr(StrategyFactory, "create", broken)
     assert "ZeroDivisionError: oops" in page(make([PAIR], way="chatml"))
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize("given", [{}, {"show": "target"}, {"other": "template: endless"}, {"max_length": 64}])
+@pytest.mark.parametrize("form", ["turns", "word", "pair"])
+def test_a_report_stays_small_whatever_the_row(
+    make: Callable[..., State], form: str, given: dict[str, Any], lang: str
+) -> None:
+    turns = [{"role": role, "content": "字\u202e" * 6} for _ in range(50) for role in ("user", "assistant")]
+    record = {
+        "turns": {"messages": turns},
+        "word": {"query": "x" * 50_000, "response": "\U0001f642\u202e" * 2000},
+        "pair": {"prompt": "hi", "chosen": "so " * 2000, "rejected": "it " * 2000},
+    }[form]
+    html = page(make([record], lang=lang, **given))
+    assert len(json.dumps(html)) < 300_000
+    assert all(f"id=t-0-{name}300>" in html for name in (["", "b-"] if form == "pair" else [""]))
+    assert re.search("are drawn|绘制", html)
+
+
+def test_a_long_message_is_cut_beside_the_tokens_and_says_so(make: Callable[..., State]) -> None:
+    html = talk(make([{"query": "x" * 5000, "response": "yo"}]))
+    assert "… 3,500 more characters" in html
+    many = talk(make([{"messages": [{"role": role, "content": "x" * 900} for role in ("user", "assistant") * 60]}]))
+    assert re.search(r"… \d+ more turns", many)
+
+
+def test_what_the_limit_takes_is_no_target_and_told_once_a_turn(make: Callable[..., State]) -> None:
+    state = make([PAIR], max_length=2)
+    assert "trained" not in talk(state)
+    assert [heading for heading, _ in told(page(state))] == ["turn 0 (user)", "turn 1 (assistant)"]
+
+
+def test_what_was_asked_for_stands_before_what_is_found(make: Callable[..., State]) -> None:
+    html = page(change.settle(make([PAIR], way="endless", other="template: mine"), 10))
+    assert html.index("Compared, differences only") < html.index("Findings in the template") < html.index("By symptom")

@@ -159,7 +159,7 @@ def test_what_is_left_under_a_limit(make: Callable[..., State]) -> None:
 
 def test_parts_belong_to_the_choices_they_were_made_for(make: Callable[..., State]) -> None:
     state = make(way="endless")
-    assert change.pending(state) == ["findings", "methods"]
+    assert change.pending(state) == ["findings", "methods", "repairs"]
     done = change.settle(state)
     assert change.pending(done) == []
     found, current = change.part(done, "findings")
@@ -167,7 +167,7 @@ def test_parts_belong_to_the_choices_they_were_made_for(make: Callable[..., Stat
     assert found is not None
     assert "EOT_NOT_TRAINED" in {finding.rule for finding in found.value.findings}
     other = change.with_policy(done, "answers", "last")
-    assert change.pending(other) == ["findings", "methods"]
+    assert change.pending(other) == ["findings", "methods", "repairs"]
     assert change.part(other, "findings")[1] is False
     assert change.pending(change.with_way(done, "strategy: chatml")) == []
 
@@ -180,6 +180,32 @@ def test_a_part_that_fails_is_a_line(make: Callable[..., State], monkeypatch: py
     found, _ = change.part(change.with_part(make(), "findings"), "findings")
     assert found is not None
     assert found.problem == "ZeroDivisionError: oops"
+
+
+def test_findings_come_before_their_repairs(make: Callable[..., State]) -> None:
+    state = change.with_index(make(way="endless"), 1)
+    found, _ = change.part(change.with_part(state, "findings"), "findings")
+    assert found is not None
+    first = next(one for one in found.value.findings if one.rule == "EOT_NOT_TRAINED")
+    assert first.repair is None
+    done = change.settle(state)
+    found, current = change.part(done, "findings")
+    assert found is not None
+    assert current
+    assert next(one for one in found.value.findings if one.rule == "EOT_NOT_TRAINED").repair is not None
+    other = change.with_part(change.with_index(done, 0), "findings")
+    assert change.part(other, "findings")[1]
+    assert change.pending(other) == ["methods", "repairs"]
+
+
+def test_where_nothing_is_found_nothing_is_looked_for_again(
+    make: Callable[..., State], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = change.with_part(change.with_index(make([PAIR]), 0), "findings")
+    monkeypatch.setattr(change, "diagnose", None)
+    found, _ = change.part(change.with_part(state, "repairs"), "repairs")
+    assert found is not None
+    assert not found.problem
 
 
 def test_a_proven_repair_can_be_taken(make: Callable[..., State]) -> None:

@@ -259,3 +259,10 @@ def test_nothing_is_warned_about(known: AutoTokenizer, make: Callable[..., Any])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         made(known).finish()
+
+
+def test_the_texts_of_the_row_open_at_a_button(shown: WorkbenchView) -> None:
+    assert shown._edits.layout.display == "none"
+    shown.controls["edit"].value = True
+    assert shown._edits.layout.display is None
+    assert shown.controls["edit"].description == "▾ Edit this row"

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from conftest import shared
 
-from prep_lib.chat.diagnose import stand_in
+from prep_lib.chat.generation_tags import (
+    edited_as,
+    has_tags,
+    place_tags,
+    proven_cases,
+    renders_same,
+    tag_mask,
+    unflagged,
+)
 from prep_lib.chat.mask import Policy
-from prep_lib.chat.pieces import segments
+from prep_lib.chat.probes import PROBES, stand_in
 from prep_lib.chat.rules import Case
-from prep_lib.chat.tags import edited_as, place_tags, proven_cases, renders_same
+from prep_lib.chat.source_map import segments
 from prep_lib.chat.template import ChatTemplate
-from prep_lib.chat.thorough import has_tags, tag_mask
-from prep_lib.chat.traits import PROBES
 from prep_lib.record import Conversation, Message
 
 SIMPLE = (
@@ -115,3 +122,26 @@ def test_tags_that_are_right_stay_where_they_are() -> None:
     twice = place_tags(again, cases(again))
     assert twice is not None
     assert twice.template == repair.template
+
+
+def test_tags_give_the_tokens_inside_them() -> None:
+    template = chat("{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}<end>{% endfor %}")
+    encoded = template.encode(template.render([{"role": "user", "content": "éa"}]))
+    assert tag_mask(encoded).tolist() == [True, True, True, False]
+
+
+def test_a_tag_in_a_comment_is_none() -> None:
+    assert not has_tags(ChatTemplate("{# {% generation %} #}{{ 1 }}"))
+    assert has_tags(ChatTemplate("{%- generation -%}a{%- endgeneration -%}"))
+
+
+def test_flags_of_messages_do_not_matter_to_tags() -> None:
+    talk = Conversation("", (Message("assistant", "a", train=False, weight=0),))
+    assert unflagged(talk).messages == (Message("assistant", "a"),)
+
+
+def test_a_mask_has_one_place_a_token() -> None:
+    template = chat(SIMPLE)
+    encoded = template.encode(template.render(PROBES[0].messages))
+    assert tag_mask(encoded).shape == encoded.ids.shape
+    assert not np.any(tag_mask(encoded))

@@ -7,8 +7,8 @@ import json
 import pytest
 from conftest import shared
 
+from prep_lib.chat.probes import NULL_CONTENT, PROBES, date_dependent, traits
 from prep_lib.chat.template import ChatTemplate
-from prep_lib.chat.traits import NULL_CONTENT, PROBES, date_dependent, traits
 
 
 def _cause(trait: str) -> str:

@@ -1,4 +1,8 @@
-"""Generation tags placed where the rule begins and ends, in a template's own source, and the proof.
+"""Generation tags against the rule: where a template's own tags differ from it, and tags placed anew, with the proof.
+
+    rule:                                                        ░░░░░░░░░░░░░░░░
+    tags:    <|im_start|>user↵Hi<|im_end|>↵<|im_start|>assistant↵Hello!<|im_end|>↵
+                                           ░░░░░░░░░░░░░░░░░░░░░░░░░░░░     header inside, stop outside
 
     {{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}      one expression, six pieces
        ──────────────   ──────   ────   ═════════   ════════════┆──        ┆ cut where a target ends
@@ -15,12 +19,13 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prep_lib.chat.mask import Policy
-from prep_lib.chat.pieces import (
+from prep_lib.chat.mask import Laid, Policy
+from prep_lib.chat.rules import Case, Hit
+from prep_lib.chat.source_map import (
     Piece,
     Segment,
     Stuck,
@@ -32,32 +37,110 @@ from prep_lib.chat.pieces import (
     track,
     wrote_by,
 )
-from prep_lib.chat.rules import Case
-from prep_lib.chat.template import ChatTemplate
-from prep_lib.chat.thorough import has_tags, tag_mask, unflagged
+from prep_lib.chat.symptoms import Repair, plural
+from prep_lib.chat.template import REASONING, ChatTemplate, Encoded
 from prep_lib.errors import BadTemplate
+from prep_lib.record import Conversation
+from prep_lib.tokens.tokenizer import AutoTokenizer
+
+# ---------------------------------------------------------------- a template's own tags against the rule
 
 
-@dataclass(frozen=True)
-class Repair:
-    """A change that does away with a finding.
+def unflagged(conversation: Conversation) -> Conversation:
+    """Return the conversation without flags: tags mark every answer."""
+    messages = tuple(replace(message, train=None, weight=None) for message in conversation.messages)
+    return replace(conversation, messages=messages)
 
-    Parameters
-    ----------
-    what : str
-        The change in a few words.
-    template : str or None
-        The whole source, changed. None: the template stays as it is, and `advice` says what to do.
-    advice : str
-        What a person does with it.
-    proofs : tuple of str
-        What was run to prove it, and what came out; empty: nothing was proven, this is advice alone.
+
+def differences(case: Case) -> Iterator[Hit]:
+    """Yield where the tokens inside ``{% generation %}`` are not those of the rule."""
+    rendered, policy = case.rendered, Policy(train_after_stop=case.policy.train_after_stop)
+    assert rendered is not None
+    if not has_tags(case.template) or case.template.tokenizer is None:
+        return
+    plain = Case(-1, case.template, unflagged(case.conversation), policy)
+    if plain.laid is None or not isinstance(plain.mask, np.ndarray):
+        return
+    tagged = tag_mask(plain.encoded)
+    found: dict[str, list[int]] = {}
+    for at in np.flatnonzero(tagged != plain.mask).tolist():
+        if not _unwanted(plain, plain.laid, at):
+            found.setdefault(_difference(plain, plain.laid, at, bool(tagged[at])), []).append(at)
+    for rule, positions in found.items():
+        tokens = " ".join(repr(rendered.text[slice(*plain.span(at))]) for at in positions[:4])
+        yield Hit(
+            rule,
+            f"{plural(len(positions), *_TAGGED[rule])} the generation tags: {tokens}",
+            tuple(plain.span(p) for p in positions),
+        )
+
+
+_TAGGED = {
+    "HEADER_IN_TRAINED_SPAN": (
+        "token the generation prompt supplies is inside", "tokens the generation prompt supplies are inside",
+    ),
+    "TEXT_AFTER_EOT_TRAINED": ("token behind a stop token is inside", "tokens behind a stop token are inside"),
+    "PROMPT_IN_TRAINED_SPAN": ("token of prompts is inside", "tokens of prompts are inside"),
+    "EOT_NOT_TRAINED": ("token that stops is outside", "tokens that stop are outside"),
+    "ANSWER_NOT_IN_TAGS": ("token of answers is outside", "tokens of answers are outside"),
+}  # fmt: skip
+
+
+def has_tags(template: ChatTemplate) -> bool:
+    """Tell whether a template marks answers with ``{% generation %}``."""
+    source = re.sub(r"\{#.*?#\}", "", template.source, flags=re.DOTALL)
+    return re.search(r"\{%[-+]?\s*generation\s*[-+]?%\}", source) is not None
+
+
+def tag_mask(encoded: Encoded) -> np.ndarray:
+    """Return the tokens that hold characters inside generation tags, (n,) bool."""
+    inside = np.zeros(len(encoded.rendered.text) + 1, np.int64)
+    for run in encoded.rendered.runs:
+        if run.generated:
+            inside[run.start + 1 : run.stop + 1] = 1
+    total = np.cumsum(inside)
+    stops = np.maximum(encoded.stops, encoded.starts + 1).clip(max=len(encoded.rendered.text))
+    mask: np.ndarray = total[stops] > total[np.minimum(encoded.starts, stops)]
+    return mask
+
+
+def _unwanted(case: Case, laid: Laid, at: int) -> bool:
+    """Tell whether a token says nothing about the tags.
+
+    So it is in an answer nobody wants to train, because it is empty, and behind one that has no token to stop at.
     """
+    start = case.span(at)[0]
+    run = laid.rendered.run_at(start)
+    if any(not target.stopped and run.frame == target.message and start >= target.stop for target in laid.targets):
+        return True
+    targets = {target.message for target in laid.targets}
+    return (
+        run.frame is not None and case.conversation.messages[run.frame].role == "assistant" and run.frame not in targets
+    )
 
-    what: str
-    template: str | None
-    advice: str
-    proofs: tuple[str, ...] = ()
+
+def _difference(case: Case, laid: Laid, at: int, tagged: bool) -> str:
+    """Name what a token is on which tags and rule differ."""
+    start, stop = case.span(at)
+    if not tagged:
+        ends = any(target.said <= start and stop <= target.stop and target.stopped for target in laid.targets)
+        return "EOT_NOT_TRAINED" if ends else "ANSWER_NOT_IN_TAGS"
+    run = laid.rendered.run_at(start)
+    if any(target.stop <= start < target.after for target in laid.targets):
+        return "TEXT_AFTER_EOT_TRAINED"
+    if any(target.stopped and target.stop <= start and run.origin is None for target in laid.targets):
+        behind = max(target.stop for target in laid.targets if target.stop <= start)
+        if not any(one.origin is not None for one in laid.rendered.between(behind, stop)):
+            nxt = min((target.start for target in laid.targets if target.start > start), default=None)
+            if nxt is None or any(one.origin is not None for one in laid.rendered.between(stop, nxt)):
+                return "TEXT_AFTER_EOT_TRAINED"
+    ahead = [target.start for target in laid.targets if target.start > start]
+    data = ("content", "tool_calls", *REASONING)
+    if ahead and not any(
+        one.origin is not None and one.origin.field.startswith(data) for one in laid.rendered.between(start, min(ahead))
+    ):
+        return "HEADER_IN_TRAINED_SPAN"
+    return "PROMPT_IN_TRAINED_SPAN"
 
 
 # ---------------------------------------------------------------- placing the tags
@@ -132,12 +215,17 @@ def _without_tags(source: str, way: str) -> str:
     return out
 
 
-def edited_as(template: ChatTemplate, source: str) -> ChatTemplate:
-    """Return the template with another source."""
+def edited_as(template: ChatTemplate, source: str, tokenizer: AutoTokenizer | None = None) -> ChatTemplate:
+    """Return the template with another source, and another tokenizer if one is given."""
     return ChatTemplate(
-        source, template.tokenizer, name=template.name, variables=template.variables, now=template.now,
+        source, tokenizer or template.tokenizer, name=template.name, variables=template.variables, now=template.now,
         content_specials=template.content_specials, stops=template.stops,
     )  # fmt: skip
+
+
+def renders(n: int) -> str:
+    """Return how many conversations render, as a proof says it."""
+    return plural(n, "conversation renders", "conversations render")
 
 
 def renders_same(source: str, cases: Sequence[Case]) -> bool:
@@ -320,8 +408,8 @@ def _proven(template: ChatTemplate, source: str, proving: Sequence[Case]) -> Rep
             return None
         tokens += int(wanted.sum())
     proofs = (
-        f"{len(proving)} conversations render the same text, with the generation prompt and without",
-        f"the tags mark the {tokens} tokens the rule trains in them, and no other",
+        f"{renders(len(proving))} the same text, with the generation prompt and without",
+        f"the tags mark the {plural(tokens, 'token')} the rule trains in them, and no other",
     )
     what = "move the generation tags" if has_tags(template) else "place generation tags"
     return Repair(what, source, "use the template written here for training", proofs)

@@ -1,27 +1,22 @@
-"""Rules that need more than one rendering: prefixes, another day, nulls, BOS and EOS, and the generation tags.
+"""Rules that need more than one rendering: prefixes, another day, nulls, what other programs add, generation tags.
 
 whole:    <|im_start|>user↵Hi<|im_end|>↵<|im_start|>assistant↵Hello!<|im_end|>↵<|im_start|>user↵…
 so far:   <|im_start|>user↵Hi<|im_end|>↵<|im_start|>assistant↵Hello!<|im_end|>↵          must begin the whole alike
-tags:                                   ░░░░░░░░░░░░░░░░░░░░░░░░░░░░          header inside, stop outside
-rule:                                                         ░░░░░░░░░░░░░░░░
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
-from prep_lib.chat.mask import Laid, Policy
+from prep_lib.chat.generation_tags import differences, has_tags
+from prep_lib.chat.probes import DATES, PLAIN
 from prep_lib.chat.rules import Case, Hit, Span, show
-from prep_lib.chat.template import REASONING, ChatTemplate, Encoded
-from prep_lib.chat.traits import DATES, PLAIN
+from prep_lib.chat.symptoms import plural
+from prep_lib.chat.template import ChatTemplate
 from prep_lib.errors import BadTemplate
-from prep_lib.record import Conversation
 from prep_lib.special import MARKER
 
 _BRACKETS = re.compile(r"<[^\s<>]+>|\[/?[^\s\[\]]+\]")
@@ -38,7 +33,7 @@ def thorough(case: Case, hits: Sequence[Hit]) -> Iterator[Hit]:
     yield from _default_system(case)
     yield from _date(case)
     yield from _doubled(case)
-    yield from _tags(case)
+    yield from differences(case)
     yield from _remarks(case)
 
 
@@ -64,7 +59,8 @@ def _as_given(case: Case) -> Iterator[Hit]:
         return
     if with_nulls != without:
         count = len(re.findall(r"\b(?:null|None)\b", with_nulls)) - len(re.findall(r"\b(?:null|None)\b", without))
-        yield Hit("STRUCT_PADDING_RENDERED", f"{count} nulls of tools or arguments are printed into the text")
+        nulls = plural(count, "null of tools or arguments is", "nulls of tools or arguments are")
+        yield Hit("STRUCT_PADDING_RENDERED", f"{nulls} printed into the text")
 
 
 def _without_nulls(value: Any) -> Any:
@@ -89,19 +85,22 @@ def _prefixes(case: Case, known: set[str]) -> Iterator[Hit]:
         same = shared_length(prefix.text, text)
         if same == len(prefix.text) or ("NO_TERMINATOR_MID_TURN" in known and same >= said):
             continue
-        yield _prefix_hit(f"the first {at} messages alone", prefix.text, text, same)
+        alone = "the first message alone renders" if at == 1 else f"the first {at} messages alone render"
+        yield _prefix_hit(alone, prefix.text, text, same)
         return
     targets = case.laid.targets if case.laid is not None else ()
     explained = known & {"SYSTEM_DROPPED_IN_TRAINING", "NO_TERMINATOR_MID_TURN", "GENERATION_PROMPT_MISMATCH"}
     for target in targets if not explained else ():
         if not target.parity and target.met:
             prompt = case.template.text(messages[: target.message], tools, True)
-            yield _prefix_hit(f"the prompt of messages[{target.message}]", prompt, text, shared_length(prompt, text))
+            yield _prefix_hit(
+                f"the prompt of messages[{target.message}] renders", prompt, text, shared_length(prompt, text)
+            )
             return
 
 
 def _prefix_hit(what: str, prefix: str, text: str, same: int) -> Hit:
-    detail = f"{what} render {prefix[same : same + 25]!r} at character {same}, the whole has {text[same : same + 25]!r}"
+    detail = f"{what} {prefix[same : same + 25]!r} at character {same}, the whole has {text[same : same + 25]!r}"
     return Hit("NOT_PREFIX_PRESERVING", detail, ((same, same + 1),))
 
 
@@ -122,7 +121,9 @@ def _default_system(case: Case) -> Iterator[Hit]:
     before = case.rendered.text[:first]
     words = {word.casefold() for word in _WORD.findall(_BRACKETS.sub(" ", before))} - _header_words(case)
     if _every_day(case, words):
-        detail = f"{first} characters stand before the first message; {len(before.split())} words of them are no data"
+        count = plural(first, "character stands", "characters stand")
+        no_data = plural(len(before.split()), "word of them is", "words of them are")
+        detail = f"{count} before the first message; {no_data} no data"
         yield Hit("DEFAULT_SYSTEM_INJECTED", f"{detail}: {show(before)}", ((0, min(first, 200)),))
 
 
@@ -169,140 +170,26 @@ def _date(case: Case) -> Iterator[Hit]:
         yield Hit("RENDER_DEPENDS_ON_DATE", detail, ((at, at + 1),))
 
 
-def added_around(template: ChatTemplate) -> tuple[list[int], list[int]]:
-    """Return the ids a tokenizer puts before and behind a text when special tokens are asked for."""
-    if template.tokenizer is None:
-        return [], []
-    engine = template.tokenizer._model.parsing
-    plain, whole = engine.encode("a", add_special_tokens=False).ids, engine.encode("a").ids
-    extra = len(whole) - len(plain)
-    at = next((at for at in range(extra + 1) if whole[at : at + len(plain)] == plain), 0)
-    return (whole[:at], whole[at + len(plain) :]) if extra else ([], [])
-
-
 def _doubled(case: Case) -> Iterator[Hit]:
     """A BOS or EOS that stands there twice, or will, once a program adds its own."""
     tokenizer = case.template.tokenizer
     if tokenizer is None:
         return
-    before, behind = added_around(case.template)
+    before, behind = tokenizer.added_around()
     ids, bos, eos = case.encoded.ids.tolist(), tokenizer.bos_token_id, tokenizer.eos_token_id
     if bos is not None and ids[:1] == [bos] and (before[-1:] == [bos] or ids[1:2] == [bos]):
-        who = "the tokenizer adds another one" if before[-1:] == [bos] else "writes it twice"
-        detail = f"the template begins with {tokenizer.bos_token!r} (id {bos}), {who} when special tokens are on"
-        yield Hit("DOUBLE_BOS", detail, (_span(case, 0),))
+        detail = f"the template begins with {tokenizer.bos_token!r} (id {bos}), {_twice(before[-1:] != [bos])}"
+        yield Hit("DOUBLE_BOS", detail, (case.span(0),))
     last = next((at for at in reversed(range(len(ids))) if ids[at] == eos), None) if eos is not None else None
     twice = [at for at in range(len(ids) - 1) if eos is not None and ids[at] == ids[at + 1] == eos]
     if twice or (behind[:1] == [eos] and last == len(ids) - 1 and last is not None):
         at = twice[0] if twice else len(ids) - 1
-        who = "the template writes it twice" if twice else "the tokenizer adds another one when special tokens are on"
-        yield Hit("DOUBLE_EOS", f"the text ends with {tokenizer.eos_token!r} (id {eos}), {who}", (_span(case, at),))
+        detail = f"the text ends with {tokenizer.eos_token!r} (id {eos}), {_twice(bool(twice))}"
+        yield Hit("DOUBLE_EOS", detail, (case.span(at),))
 
 
-def _span(case: Case, at: int) -> Span:
-    return int(case.encoded.starts[at]), int(case.encoded.stops[at])
-
-
-# ---------------------------------------------------------------- generation tags against the rule
-
-
-def unflagged(conversation: Conversation) -> Conversation:
-    """Return the conversation without flags: tags mark every answer."""
-    messages = tuple(replace(message, train=None, weight=None) for message in conversation.messages)
-    return replace(conversation, messages=messages)
-
-
-def _tags(case: Case) -> Iterator[Hit]:
-    """Compare the tokens inside ``{% generation %}`` with those of the rule."""
-    rendered, policy = case.rendered, Policy(train_after_stop=case.policy.train_after_stop)
-    assert rendered is not None
-    if not has_tags(case.template) or case.template.tokenizer is None:
-        return
-    plain = Case(-1, case.template, unflagged(case.conversation), policy)
-    if plain.laid is None or not isinstance(plain.mask, np.ndarray):
-        return
-    tagged = tag_mask(plain.encoded)
-    found: dict[str, list[int]] = {}
-    for at in np.flatnonzero(tagged != plain.mask).tolist():
-        if not _unwanted(plain, plain.laid, at):
-            found.setdefault(_difference(plain, plain.laid, at, bool(tagged[at])), []).append(at)
-    for rule, positions in found.items():
-        tokens = " ".join(repr(rendered.text[slice(*_span(plain, at))]) for at in positions[:4])
-        yield Hit(
-            rule,
-            f"{_TAGGED[rule].format(tokens=_count(len(positions)))}: {tokens}",
-            tuple(_span(plain, p) for p in positions),
-        )
-
-
-_TAGGED = {
-    "HEADER_IN_TRAINED_SPAN": "{tokens} the generation prompt supplies are inside the generation tags",
-    "TEXT_AFTER_EOT_TRAINED": "{tokens} behind a stop token are inside the generation tags",
-    "PROMPT_IN_TRAINED_SPAN": "{tokens} of prompts are inside the generation tags",
-    "EOT_NOT_TRAINED": "{tokens} that stop are outside the generation tags",
-    "ANSWER_NOT_IN_TAGS": "{tokens} of answers are outside the generation tags",
-}
-
-
-def _count(tokens: int) -> str:
-    return "1 token" if tokens == 1 else f"{tokens:,} tokens"
-
-
-def has_tags(template: ChatTemplate) -> bool:
-    """Tell whether a template marks answers with ``{% generation %}``."""
-    source = re.sub(r"\{#.*?#\}", "", template.source, flags=re.DOTALL)
-    return re.search(r"\{%[-+]?\s*generation\s*[-+]?%\}", source) is not None
-
-
-def tag_mask(encoded: Encoded) -> np.ndarray:
-    """Return the tokens that hold characters inside generation tags, (n,) bool."""
-    inside = np.zeros(len(encoded.rendered.text) + 1, np.int64)
-    for run in encoded.rendered.runs:
-        if run.generated:
-            inside[run.start + 1 : run.stop + 1] = 1
-    total = np.cumsum(inside)
-    stops = np.maximum(encoded.stops, encoded.starts + 1).clip(max=len(encoded.rendered.text))
-    mask: np.ndarray = total[stops] > total[np.minimum(encoded.starts, stops)]
-    return mask
-
-
-def _unwanted(case: Case, laid: Laid, at: int) -> bool:
-    """Tell whether a token says nothing about the tags.
-
-    So it is in an answer nobody wants to train, because it is empty, and behind one that has no token to stop at.
-    """
-    start = _span(case, at)[0]
-    run = laid.rendered.run_at(start)
-    if any(not target.stopped and run.frame == target.message and start >= target.stop for target in laid.targets):
-        return True
-    targets = {target.message for target in laid.targets}
-    return (
-        run.frame is not None and case.conversation.messages[run.frame].role == "assistant" and run.frame not in targets
-    )
-
-
-def _difference(case: Case, laid: Laid, at: int, tagged: bool) -> str:
-    """Name what a token is on which tags and rule differ."""
-    start, stop = _span(case, at)
-    if not tagged:
-        ends = any(target.said <= start and stop <= target.stop and target.stopped for target in laid.targets)
-        return "EOT_NOT_TRAINED" if ends else "ANSWER_NOT_IN_TAGS"
-    run = laid.rendered.run_at(start)
-    if any(target.stop <= start < target.after for target in laid.targets):
-        return "TEXT_AFTER_EOT_TRAINED"
-    if any(target.stopped and target.stop <= start and run.origin is None for target in laid.targets):
-        behind = max(target.stop for target in laid.targets if target.stop <= start)
-        if not any(one.origin is not None for one in laid.rendered.between(behind, stop)):
-            nxt = min((target.start for target in laid.targets if target.start > start), default=None)
-            if nxt is None or any(one.origin is not None for one in laid.rendered.between(stop, nxt)):
-                return "TEXT_AFTER_EOT_TRAINED"
-    ahead = [target.start for target in laid.targets if target.start > start]
-    data = ("content", "tool_calls", *REASONING)
-    if ahead and not any(
-        one.origin is not None and one.origin.field.startswith(data) for one in laid.rendered.between(start, min(ahead))
-    ):
-        return "HEADER_IN_TRAINED_SPAN"
-    return "PROMPT_IN_TRAINED_SPAN"
+def _twice(written: bool) -> str:
+    return "written twice" if written else "and the tokenizer adds another one when special tokens are on"
 
 
 # ---------------------------------------------------------------- remarks, and what a plain chat alone shows

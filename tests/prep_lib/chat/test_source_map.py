@@ -9,7 +9,7 @@ from conftest import shared
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prep_lib.chat.pieces import (
+from prep_lib.chat.source_map import (
     Condition,
     Piece,
     Stuck,

@@ -1,4 +1,4 @@
-"""What a template does with a conversation, measured by rendering small ones, and the probes a diagnosis looks at.
+"""Small conversations a template is tried on, and what it does with them, measured: its traits.
 
     QQ1 AA1 QQ2 AA2 ──▶ <|im_start|>user↵QQ1<|im_end|>↵<|im_start|>assistant↵AA1<|im_end|>↵…
                         text_before_first_user           generation_prompt        between_assistant_and_next_user
@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prep_lib.chat.template import ChatTemplate
 from prep_lib.errors import BadTemplate
 from prep_lib.record import Conversation, Message
+from prep_lib.special import MARKER
+from prep_lib.tokens.tokenizer import AutoTokenizer
 
 Said = Mapping[str, Any]
 
@@ -277,3 +280,24 @@ NULL_CONTENT: tuple[dict[str, Any], ...] = (
     _RESULT,
     _PLAIN[1],
 )
+
+
+# ---------------------------------------------------------------- a tokenizer where none was given
+
+#: What such a tokenizer is called.
+STAND_IN = "stand-in"
+_BRACKETED = re.compile(r"</?[A-Za-z][\w:]*>|\[/?[A-Za-z_]+\]")
+
+
+def stand_in(source: str) -> AutoTokenizer:
+    """Return a tokenizer in which every marker a template spells is one token.
+
+    Examples
+    --------
+    >>> stand_in("{{ '<|im_start|>' }}").id("<|im_start|>")
+    2
+    """
+    found = dict.fromkeys(["<s>", "</s>", *MARKER.findall(source), *_BRACKETED.findall(source)])
+    tokenizer = AutoTokenizer().train(["a"], vocab_size=256 + len(found), special_tokens=list(found))
+    tokenizer.name = STAND_IN
+    return tokenizer

@@ -1,16 +1,14 @@
-"""Rules that render again: prefixes, dates, doubled tokens, tags against the rule, markers."""
+"""Rules that render again: prefixes, dates, doubled tokens, markers."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from prep_lib.chat.diagnose import stand_in
 from prep_lib.chat.mask import Policy
+from prep_lib.chat.probes import PLAIN, stand_in
+from prep_lib.chat.rerender import markers, thorough
 from prep_lib.chat.rules import Case, Hit, cheap
 from prep_lib.chat.template import ChatTemplate
-from prep_lib.chat.thorough import added_around, has_tags, markers, tag_mask, thorough, unflagged
-from prep_lib.chat.traits import PLAIN
 from prep_lib.record import Conversation, Message
 from prep_lib.tokens.tokenizer import AutoTokenizer
 
@@ -50,24 +48,6 @@ def test_a_header_is_no_default_text() -> None:
     assert "DEFAULT_SYSTEM_INJECTED" not in found("{% for m in messages %}\n### Message:\n{{ m.content }}{% endfor %}")
 
 
-def test_tags_give_the_tokens_inside_them(tokenizer: AutoTokenizer) -> None:
-    chat = ChatTemplate(
-        "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}<end>{% endfor %}", tokenizer
-    )
-    encoded = chat.encode(chat.render([{"role": "user", "content": "éa"}]))
-    assert tag_mask(encoded).tolist() == [True, True, True, False]
-
-
-def test_a_tag_in_a_comment_is_none() -> None:
-    assert not has_tags(ChatTemplate("{# {% generation %} #}{{ 1 }}"))
-    assert has_tags(ChatTemplate("{%- generation -%}a{%- endgeneration -%}"))
-
-
-def test_flags_of_messages_do_not_matter_to_tags() -> None:
-    talk = Conversation("", (Message("assistant", "a", train=False, weight=0),))
-    assert unflagged(talk).messages == (Message("assistant", "a"),)
-
-
 def test_empty_answers_are_nobodys_difference(tokenizer: AutoTokenizer) -> None:
     tagged = CHAT.replace("{{ m.content }}<end>", "{% generation %}{{ m.content }}<end>{% endgeneration %}")
     tagged = tagged.replace(
@@ -83,15 +63,3 @@ def test_only_markers_of_the_template_are_looked_at(tokenizer: AutoTokenizer) ->
     talk = Conversation("", (Message("user", "<|data|>"),))
     case = Case(0, ChatTemplate("<|x|><|own|>{{ messages[0].content }}<|own|>", tokenizer), talk, Policy())
     assert [(marker, len(spans)) for marker, spans in markers(case)] == [("<|own|>", 2)]
-
-
-def test_nothing_is_added_around_by_a_plain_tokenizer(tokenizer: AutoTokenizer) -> None:
-    assert added_around(ChatTemplate(CHAT, tokenizer)) == ([], [])
-    assert added_around(ChatTemplate(CHAT)) == ([], [])
-
-
-def test_a_mask_has_one_place_a_token(tokenizer: AutoTokenizer) -> None:
-    chat = ChatTemplate(CHAT, tokenizer)
-    encoded = chat.encode(chat.render(PLAIN.messages))
-    assert tag_mask(encoded).shape == encoded.ids.shape
-    assert not np.any(tag_mask(encoded))
