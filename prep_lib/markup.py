@@ -413,6 +413,7 @@ _RULES = """
 .prep p{margin:0 0 8px}
 .prep .dim{color:var(--dim)}
 .prep p.sub{color:var(--dim);margin-bottom:14px}
+.prep ul.plain{list-style:none;padding-left:14px}
 .prep code,.prep pre{font-family:var(--mono);font-size:13px}
 .prep pre{margin:0 0 14px;padding:8px 10px;background:var(--bg);color:inherit;border:1px solid var(--line);
  border-radius:6px;white-space:pre-wrap}

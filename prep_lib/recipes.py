@@ -482,7 +482,7 @@ def _found(run: Run, text: str) -> list[Path]:
     found: list[Path] = []
     for pattern in _words(text):
         with contextlib.suppress(PrepError):
-            found += run.files(pattern)
+            found += run.files(shlex.quote(pattern))
     return found
 
 
@@ -524,7 +524,7 @@ def _check_step(step: Step, run: Run) -> Iterator[str]:
 def _check_named(step: Step, run: Run) -> Iterator[str]:
     values = step.values
     for pattern in _words(str(values.get("files", ""))):
-        yield from _caught(run.files, pattern)
+        yield from _caught(run.files, shlex.quote(pattern))
     # A bare name may live on the hub; one that looks like a place on this disk must be there.
     for name in ("dataset", "tokenizer"):
         text = str(values.get(name, ""))

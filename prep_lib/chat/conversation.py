@@ -755,7 +755,10 @@ def _tool(tool: object) -> dict[str, Any]:
     place = ".function.name" if "function" in tool else ".name"
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         raise BadRecord("bad_tool", f"{place}: missing; a tool is a function with a name, a description and parameters")
-    return tool
+    if "function" in tool:
+        return tool if "type" in tool else {"type": "function", **tool}
+    # A server is given tools in the field's form and hands them on like that; a bare one would be another prompt.
+    return {"type": "function", "function": tool}
 
 
 def _without_padding(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Shards as HDF5: one flat dataset a key, memory-mapped when read.
 
     packed    sequence   (rows, pack_size) int32      loss_mask (rows, pack_size) bool
-              segments/  row, start, length, document one entry a piece, in file order
+              segments/  row, start, length, document one entry a piece, in file order; start: its place in the document
     ragged    sequence   (tokens,) int32              offsets/sequence (rows + 1,) int64
     numbers   prompt_length (rows,) int32             one value a row
     both      documents/ source, line, sources        where each document was read from

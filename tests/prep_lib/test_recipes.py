@@ -278,6 +278,15 @@ def test_a_notebook_depends_on_what_is_read_of_a_model_and_on_other_runs(ws):
     ]  # fmt: skip
 
 
+def test_a_file_name_with_a_blank_is_one_name(ws):
+    (ws / "two words.jsonl").write_text(ROW)
+    assert problems(ws, files="'two words.jsonl'") == []
+    write_notebook(ws, "20_b", INPUTS)
+    (ws / "r.yaml").write_text(json.dumps({"notebooks": [{"20_b": {"files": "'two words.jsonl'"}}]}))
+    (step,) = read(ws / "r.yaml", ws).steps
+    assert [path.name for path in recipes.inputs(step, Run(ws, "r"))] == ["two words.jsonl"]
+
+
 def test_a_full_disk_is_said_before(ws, monkeypatch):
     (ws / "a.jsonl").write_text(ROW)
     monkeypatch.setattr(recipes.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))

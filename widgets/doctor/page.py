@@ -144,7 +144,9 @@ def _repair(repair: Repair, lang: str, source: str, shown_in: str) -> Html:
     head = tag(
         "p", tag("b", say("doctor.repair", lang), ": "), f"{repair.what}; {repair.advice} ", _state(repair, state)
     )
-    proofs = tag("ul", join(tag("li", "✓ ", proof) for proof in repair.proofs)) if repair.proofs else Html()
+    proofs = (
+        tag("ul", join(tag("li", "✓ ", proof) for proof in repair.proofs), cls="plain") if repair.proofs else Html()
+    )
     changed = Html()
     if repair.template is not None:
         changed = fold(say("doctor.diff", lang), code("\n".join(_difference(source, repair.template))))
@@ -180,7 +182,9 @@ def symptom_fold(symptom: Symptom, lang: str = "en") -> Html:
     name = SYMPTOMS.get(symptom.name)
     title = f"{'✗' if found else '✓' if not unknown else '?'} {say(name, lang) if name else symptom.name}: {state}"
     causes = table(["", say("doctor.cause", lang)], [_cause(cause, lang) for cause in symptom.causes], words=2)
-    advice = tag("ul", join(tag("li", "→ ", line) for line in symptom.advice)) if symptom.advice else Html()
+    advice = (
+        tag("ul", join(tag("li", "→ ", line) for line in symptom.advice), cls="plain") if symptom.advice else Html()
+    )
     return fold(title, causes, advice, opened=bool(found))
 
 

@@ -830,8 +830,9 @@ def _by_doctor(state: State, chat: ChatTemplate, span: range, reads: Sequence[Re
 def _told_of(one: RowReport, row: Row | Drop | BadRecord | None) -> Report:
     found = [(rule, RULES[rule][0] if rule in RULES else "error") for rule in one.rules]
     # What the doctor calls by its own name is not said twice.
-    lost = isinstance(row, Drop | BadRecord) and all(severity != "error" for _, severity in found)
-    found += [(row.reason, "error")] if lost and isinstance(row, Drop | BadRecord) else []
+    reason = row.reason if isinstance(row, Drop | BadRecord) else ""
+    said = reason.upper() in one.rules or any(severity == "error" for _, severity in found)
+    found += [(reason, "error")] if reason and not said else []
     return Report(tuple(found), row if isinstance(row, Row) else None, one.limited)
 
 
