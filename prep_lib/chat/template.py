@@ -47,36 +47,36 @@ _FOUND_OUT = ("declared_stops", "one_prompt", "stop_ids", "terminators")
 BUILT_IN = {
     "chatml": f"""
 {{%- if tools -%}}
-{{{{- '{IM_START}system\n' -}}}}
-{{%- if messages and messages[0].role == 'system' -%}}{{{{- messages[0].content + '\n\n' -}}}}{{%- endif -%}}
-{{{{- 'Tools, one JSON schema a line. To call one, write its name and arguments as JSON in <tool_call> tags.\n' -}}}}
-{{%- for tool in tools -%}}{{{{- tool | tojson + '\n' -}}}}{{%- endfor -%}}
-{{{{- '{IM_END}\n' -}}}}
+{{{{- '{IM_START}system\\n' -}}}}
+{{%- if messages and messages[0].role == 'system' -%}}{{{{- messages[0].content + '\\n\\n' -}}}}{{%- endif -%}}
+{{{{- 'Tools, one JSON schema a line. To call one, write its name and arguments as JSON in <tool_call> tags.\\n' -}}}}
+{{%- for tool in tools -%}}{{{{- tool | tojson + '\\n' -}}}}{{%- endfor -%}}
+{{{{- '{IM_END}\\n' -}}}}
 {{%- endif -%}}
 {{%- for message in messages -%}}
 {{%- if not (tools and loop.first and message.role == 'system') -%}}
-{{{{- '{IM_START}' + message.role + '\n' -}}}}
+{{{{- '{IM_START}' + message.role + '\\n' -}}}}
 {{%- if message.role == 'assistant' -%}}
 {{%- generation -%}}
 {{%- if message.reasoning_content -%}}
-{{{{- '<think>\n' + message.reasoning_content + '\n</think>\n\n' -}}}}
+{{{{- '<think>\\n' + message.reasoning_content + '\\n</think>\\n\\n' -}}}}
 {{%- endif -%}}
 {{{{- message.content or '' -}}}}
 {{%- for call in message.tool_calls or [] -%}}
 {{%- set asked = call.function or call -%}}
-{{{{- '\n<tool_call>\n{{"name": ' + asked.name | tojson + ', "arguments": ' -}}}}
+{{{{- '\\n<tool_call>\\n{{"name": ' + asked.name | tojson + ', "arguments": ' -}}}}
 {{{{- asked.arguments if asked.arguments is string else asked.arguments | tojson -}}}}
-{{{{- '}}\n</tool_call>' -}}}}
+{{{{- '}}\\n</tool_call>' -}}}}
 {{%- endfor -%}}
 {{{{- '{IM_END}' -}}}}
 {{%- endgeneration -%}}
 {{%- else -%}}
 {{{{- (message.content or '') + '{IM_END}' -}}}}
 {{%- endif -%}}
-{{{{- '\n' -}}}}
+{{{{- '\\n' -}}}}
 {{%- endif -%}}
 {{%- endfor -%}}
-{{%- if add_generation_prompt -%}}{{{{- '{IM_START}assistant\n' -}}}}{{%- endif -%}}
+{{%- if add_generation_prompt -%}}{{{{- '{IM_START}assistant\\n' -}}}}{{%- endif -%}}
 """.strip()
 }
 
