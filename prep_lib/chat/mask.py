@@ -5,12 +5,18 @@
     = the conversation so far, rendered with add_generation_prompt
 
 The rule (for assembled and rendered conversations alike): trained is from the end of the generation prompt up to and
-including the token the model stops at. For each answer three things are proven: the prompt a server would render ends
-where the target begins; a token begins there; and the prompt alone has the same ids as inside the whole. A row for
-which that fails is dropped under a name, never guessed.
+including the token the model stops at. For each answer two things are proven: a token begins where the target begins,
+and the text before it has the same ids alone as inside the whole. A row for which that fails is dropped under a name.
+
+That this text is the prompt a server would render is looked at and told, not asked for. Some templates open at
+inference what they never show in training: DeepSeek-V3 and R1 end the prompt with ``<think>``, and take thoughts out of
+answers. There the target begins where prompt and training text part; the row is kept, `Target.met` is False, and the
+doctor reports GENERATION_PROMPT_MISMATCH. Where both have nothing in common the row is dropped (``prompt_differs``).
 
 What a policy leaves out of an answer is a hole in it. That is a choice inside an answer and nothing a server sees, so
-no proof is asked for but a rule kept: a token that lies across the border of a hole belongs to the hole.
+no proof is asked for but two rules are kept: a token that lies across the border of a hole belongs to the hole; and
+where no token of what the message says is left, nothing of the answer is trained. The template's text alone is no
+target, with holes or without: an answer the template leaves out is dropped as ``message_not_rendered``.
 """
 
 from __future__ import annotations
@@ -37,8 +43,11 @@ ANSWERS = ("all", "last")
 _SAID = frozenset(("content", "reasoning", "tool_calls"))
 #: What closes a thought that stands in the text itself, what opens one there, and what ends a prompt that opened one.
 _THOUGHT = re.compile(r"</(?:seed:)?think>\s*")
+_CLOSED = re.compile(r"\s*</(?:seed:)?think>")
 _OPENED = re.compile(r"\s*<(?:seed:)?think>")
 _OPENS = ("<think>", "<seed:think>")
+#: Which call a field tells of: its name, its arguments, or all of it, rewritten.
+_CALL = re.compile(r"tool_calls\[(\d+)\](?:\.function)?(?:$|\.name|\.arguments)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +56,8 @@ class Policy:
 
     What is left out of an answer (`reasoning`, `tool_calls`) is a hole in it. A token that lies across the border of a
     hole belongs to the hole and is not trained: of ``.↵`` behind an answer and before a call, the full stop goes with
-    the call. A row all of whose targets fall into holes is dropped as ``no_target``.
+    the call. An answer of which holes leave nothing but what the template writes is not trained at all, and a row all
+    of whose answers go that way is dropped as ``no_target``.
 
     Parameters
     ----------
@@ -155,13 +165,18 @@ class Target:
     parity : bool
         Whether the prompt a server would render is, letter by letter, how the training text begins.
     met : bool
-        Whether the generation prompt stands before the target whole. False: it opens something training never shows.
+        Whether the generation prompt stands before the target whole. False: it opens something training never shows
+        (``<think>`` in DeepSeek-V3 and R1). The target then begins where both part, so a model is asked to go on from
+        a place it was never trained at; the row is kept, and it is for the doctor to report.
     spoken : bool
-        Whether what the message says is in the text. False: the template left out its content, or its calls.
+        Whether the target holds what the message says: some of its content, of each of its calls, or of its thought
+        where that is all there is. Blanks count for an answer of blanks only. False: the template left it out.
     holes : tuple of (start, stop, why)
         What the policy leaves out: ``reasoning``, ``tool_calls``. A token that holds one character of it is left out.
     begin : int
         Where its turn begins: the header of the answer is ``begin:start``.
+    kept : tuple of (start, stop)
+        What holes leave of what the message says; empty where there are no holes.
     """
 
     message: int
@@ -175,6 +190,7 @@ class Target:
     spoken: bool
     holes: tuple[tuple[int, int, str], ...] = ()
     begin: int = 0
+    kept: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -199,11 +215,13 @@ class Laid:
 
     @cached_property
     def _ends(self) -> list[int]:
-        """Target by target its end, and where its holes begin and end."""
+        """Target by target its end, where its holes begin and end, and where what they leave does."""
         ends: list[int] = []
         for target in self.targets:
             ends.append(target.after if self.policy.train_after_stop else target.stop)
             for start, stop, _ in target.holes:
+                ends += (start, stop)
+            for start, stop in target.kept:
                 ends += (start, stop)
         return ends
 
@@ -290,19 +308,34 @@ def _target(talk: _Talk, at: int, policy: Policy) -> Target:
     end = turn[-1].stop if turn else _next_data(rendered, said)
     stop = _stop(talk.template, rendered, said, end, framed=bool(turn))
     behind = end if turn else next((begin for begin, _, _ in rendered.controls_in(stop or end)), end)
-    if stop is None and own and turn and own[-1].origin and own[-1].origin.field.startswith("tool_calls"):
-        # What the template writes behind a call closes it.
-        said += len(rendered.text[said:end].rstrip())
+    if stop is None and own and turn:
+        said = _closed(rendered.text, own[-1], said, end)
     message = talk.conversation.messages[at]
-    told = {_field_part(run.origin.field) for run in own if run.origin is not None}
-    spoken = "tool_calls" in told if message.tool_calls else "content" in told or not message.content.strip()
+    spoken = _spoken(rendered.text, message, own, start)
     begin = min(start, turn[0].start if turn else _data_end(rendered, first))
     target = Target(
         at, start, said, stop or said, max(stop, behind) if stop else said, bool(stop), parity, met, spoken, begin=begin
     )
     _check(talk, target)
-    holes = tuple(_holes(rendered, target, own, policy))
-    return replace(target, holes=holes) if holes else target
+    holes = tuple(_holes(talk, target, own, policy))
+    return replace(target, holes=holes, kept=_kept(rendered.text, message, target, holes, own)) if holes else target
+
+
+def _spoken(text: str, message: Message, own: Sequence[Run], start: int) -> bool:
+    """Tell whether a target holds what its message says: see `Target`."""
+    blank = _blank(message)
+    told = [run for run in own if run.stop > start and (blank or not text[max(run.start, start) : run.stop].isspace())]
+    if message.tool_calls:
+        fields = {run.origin.field for run in told if run.origin is not None}
+        calls = {int(found.group(1)) for found in map(_CALL.match, fields) if found}
+        return "tool_calls" in fields or len(calls) == len(message.tool_calls)
+    if not message.content.strip():
+        return bool(told)
+    return any(run.origin is not None and run.origin.field.startswith("content") for run in told)
+
+
+def _blank(message: Message) -> bool:
+    return not (message.content.strip() or message.tool_calls or (message.reasoning or "").strip())
 
 
 def _turn(talk: _Talk, at: int) -> tuple[list[Run], Sequence[Run]]:
@@ -461,19 +494,47 @@ def _header(template: ChatTemplate) -> str:
 def _stop(template: ChatTemplate, rendered: Rendered, said: int, end: int, framed: bool) -> int | None:
     """Return the end of the stop token of a turn, None if it has none.
 
-    That is the first one known to stop, in the turn or directly behind it (a template may write it with the next turn,
-    or behind the last one); else the last control token of the turn that closes no tag.
+    That is the one known to stop (`_last_stop`), in the turn or directly behind it (a template may write it with the
+    next turn, or behind the last one); else the last control token of the turn that closes no tag.
     """
     closing = [control for control in rendered.controls_in(said, end) if control[1] <= end]
-    known = next((stop for _, stop, id in closing if id in template.stop_ids), None)
-    if known is not None or not framed:
-        return known
+    known = [control for control in closing if control[2] in template.stop_ids]
+    if known:
+        return _last_stop(template, rendered, known) if framed else known[0][1]
+    if not framed:
+        return None
     start, stop, id = next(iter(rendered.controls_in(end)), (0, 0, -1))
     if id in template.stop_ids and not rendered.text[end:start].strip():
         return stop
     control = template.tokenizer.control_ids if template.tokenizer is not None else frozenset[int]()
     names = ((stop, rendered.text[start:stop]) for start, stop, id in reversed(closing) if id in control)
     return next((stop for stop, name in names if name[1:2] != "/" and not THOUGHT_TAG.fullmatch(name)), None)
+
+
+def _last_stop(template: ChatTemplate, rendered: Rendered, known: Sequence[tuple[int, int, int]]) -> int:
+    """Return the end of the stop a turn ends with: the first at which servers stop, or behind which it does not go on.
+
+    gpt-oss closes the channel of a thought with ``<|end|>`` and opens that of the answer, which ends with
+    ``<|return|>``, where servers stop. By the same measure an answer may hold the one (`_check`) and not the other.
+    """
+    found = known[0]
+    for control in known[1:]:
+        between = rendered.text[found[1] : control[0]]
+        if found[2] in template.declared_stops or not between.strip():
+            break
+        if any(run.origin and _field_part(run.origin.field) in _SAID for run in rendered.between(found[1], control[0])):
+            break
+        found = control
+    return found[1]
+
+
+def _closed(text: str, last: Run, said: int, end: int) -> int:
+    """Return the end of what closes a call or a thought, where that is the last thing said in a turn without a stop."""
+    part = _field_part(last.origin.field) if last.origin is not None else ""
+    tag = _CLOSED.match(text, said, end)
+    if part == "content" or (part == "reasoning" and tag):
+        return tag.end() if tag else said
+    return said + len(text[said:end].rstrip())
 
 
 def _check(talk: _Talk, target: Target) -> None:
@@ -490,42 +551,80 @@ def _check(talk: _Talk, target: Target) -> None:
             raise Unproven("stop_inside_answer", f"{where}: {rendered.text[start:stop]!r} before its end")
 
 
-def _holes(rendered: Rendered, target: Target, own: Sequence[Run], policy: Policy) -> Iterator[tuple[int, int, str]]:
+def _holes(talk: _Talk, target: Target, own: Sequence[Run], policy: Policy) -> Iterator[tuple[int, int, str]]:
     if policy.reasoning and policy.tool_calls:
         return
-    thought = _thought_end(rendered, target, own)
+    calls = next((run.start for run in own if run.origin and run.origin.field.startswith("tool_calls")), None)
+    thought = _thought_end(talk, target, own, calls)
     if not policy.reasoning and thought > target.start:
         yield target.start, thought, "reasoning"
-    calls = [run.start for run in own if run.origin and run.origin.field.startswith("tool_calls")]
-    if not policy.tool_calls and calls:
-        plain = [run.stop for run in own if run.stop <= calls[0]]
+    if not policy.tool_calls and calls is not None:
+        plain = [run.stop for run in own if run.stop <= calls]
         stop = target.after if policy.train_after_stop else target.stop
         yield max([target.start, thought, *plain]), stop, "tool_calls"
 
 
-def _thought_end(rendered: Rendered, target: Target, own: Sequence[Run]) -> int:
+def _kept(
+    text: str, message: Message, target: Target, holes: Sequence[tuple[int, int, str]], own: Sequence[Run]
+) -> tuple[tuple[int, int], ...]:
+    """Return what holes leave of what a message says, runs that touch as one; blanks only if it says nothing else."""
+    blank, out = _blank(message), list[tuple[int, int]]()
+    cuts = [target.start, *(place for hole in holes for place in hole[:2]), max(target.said, holes[-1][1])]
+    for first, last in zip(cuts[::2], cuts[1::2], strict=True):
+        for run in own if first < last else ():
+            start, stop = max(run.start, first), min(run.stop, last)
+            if start >= stop or (not blank and text[start:stop].isspace()):
+                continue
+            out.append((out.pop()[0] if out and out[-1][1] == start else start, stop))
+    return tuple(out)
+
+
+def _thought_end(talk: _Talk, target: Target, own: Sequence[Run], calls: int | None) -> int:
     """Return where what is thought ends and the answer begins; the start if nothing is thought.
 
-    A control token that closes a thought is its last, and a sure border; closed by text, blanks behind it are its own.
+    Only what is opened is a thought: by a field for it, by the generation prompt, or by a tag before which nothing is
+    said. The text between tags may itself tell of tags: the first one closes what was opened. What the message opens
+    and never closes is thought to its end. `calls` is where its calls begin; no thought goes on there.
     """
+    rendered, text = talk.rendered, talk.rendered.text
     ends = {start: stop for start, stop, _ in rendered.controls_in(target.start, target.stop)}
+    limit = next((start for start, end in ends.items() if end == target.stop and target.stopped), target.stop)
+    limit = limit if calls is None else min(limit, calls)
     thought = [run for run in own if run.origin and run.origin.field in REASONING]
-    if thought:
-        stop = next((start for start, end in ends.items() if end == target.stop), target.stop)
-        said = min([stop, *(run.start for run in own if run not in thought and run.start >= thought[-1].stop)])
-        closed = next((end for start, end in ends.items() if thought[-1].stop <= start and end <= said), None)
-        # What stands between the text that closes a thought and what is said next opens that: a call.
-        tag = _THOUGHT.search(rendered.text, thought[-1].stop, said) if closed is None else None
-        return closed or (tag.end() if tag else said)
-    # The text between tags may itself tell of tags: only the first one closes what was opened.
-    found = _THOUGHT.search(rendered.text, target.start, target.said)
-    if found is None:
-        return target.start
-    head = target.start
-    while head and rendered.text[head - 1].isspace():
+    end = _field_end(text, thought[-1].stop, own, ends, limit) if thought else target.start
+    inside = end if not thought and _asked_to_think(talk, target) else None
+    while inside is not None or (inside := _opened_thought(text, own, end, limit)) is not None:
+        found = _THOUGHT.search(text, inside, limit)
+        if found is None:
+            told = rendered.run_at(inside - 1).origin if inside else None
+            return max([end, *(run.stop for run in own if run.stop <= limit)]) if told and inside > end else end
+        # A control token that closes a thought is its last, and a sure border; closed by text, so are blanks behind it.
+        end, inside = ends.get(found.start(), found.end()), None
+    return end
+
+
+def _field_end(text: str, said: int, own: Sequence[Run], ends: dict[int, int], limit: int) -> int:
+    """Return where a thought ends that a field of its own tells."""
+    then = min([limit, *(run.start for run in own if run.start >= said and run.start < limit)])
+    closed = next((end for start, end in ends.items() if said <= start and end <= then), None)
+    # What stands between the text that closes a thought and what is said next opens that: a call.
+    tag = _THOUGHT.search(text, said, then) if closed is None else None
+    return closed or (tag.end() if tag else then)
+
+
+def _opened_thought(text: str, own: Sequence[Run], at: int, limit: int) -> int | None:
+    """Return the end of a tag that opens a thought before anything is said: the template's, or that of the message."""
+    first = next((max(run.start, at) for run in own if run.stop > at), limit)
+    tag = _OPENED.search(text, at, first) or _OPENED.match(text, first, limit)
+    return tag.end() if tag else None
+
+
+def _asked_to_think(talk: _Talk, target: Target) -> bool:
+    """Tell whether the generation prompt opens a thought, shown in training or not."""
+    text, head = talk.rendered.text, target.start
+    while head and text[head - 1].isspace():
         head -= 1
-    opened = _OPENED.match(rendered.text, target.start) or rendered.text.endswith(_OPENS, 0, head)
-    return ends.get(found.start(), found.end()) if opened or "\n" in found.group() else target.start
+    return text.endswith(_OPENS, 0, head) or (not target.met and talk.header.rstrip().endswith(_OPENS))
 
 
 # ---------------------------------------------------------------- from targets to masks
@@ -549,9 +648,16 @@ def mask_of(laid: Laid, placed: Placed) -> np.ndarray:
     ends = iter(zip(placed.across[given:], placed.edges[given:], strict=True))
     mask = np.zeros(len(placed.ids), bool)
     for target in laid.targets:
-        mask[place[target.start] : next(ends)[1]] = True
+        whole = slice(place[target.start], next(ends)[1])
+        mask[whole] = True
         for _ in target.holes:
             mask[next(ends)[0] : next(ends)[1]] = False
+        left = not target.holes
+        for _ in target.kept:
+            first, last = next(ends)[0], next(ends)[1]
+            left = left or bool(mask[first:last].any())
+        if not left:
+            mask[whole] = False
     return mask
 
 
@@ -678,14 +784,14 @@ def explain(template: ChatTemplate, conversation: Conversation, policy: Policy) 
         problem = error.reason, error.detail
         rendered = template.render(conversation.messages, conversation.tools or None)
     encoded = template.encode(rendered)
-    mask = np.zeros(len(encoded.ids), bool)
+    mask, proven = np.zeros(len(encoded.ids), bool), False
     if laid is not None:
         (placed,) = template.encode_rows([laid.row()])
         try:
-            mask = mask_of(laid, placed)
+            mask, proven = mask_of(laid, placed), True
         except Unproven as error:
             problem = problem or (error.reason, error.detail)
-    story = _Story(rendered, laid.targets if laid is not None else (), conversation, policy)
+    story = _Story(rendered, laid.targets if laid is not None else (), conversation, policy, proven)
     spans = zip(encoded.ids.tolist(), encoded.starts.tolist(), encoded.stops.tolist(), mask.tolist(), strict=True)
     return Explained(encoded, laid, mask, tuple(story.token(*span) for span in spans), problem)
 
@@ -694,9 +800,15 @@ class _Story:
     """What is known of a rendered conversation when its tokens are told one by one."""
 
     def __init__(
-        self, rendered: Rendered, targets: Sequence[Target], conversation: Conversation, policy: Policy
+        self,
+        rendered: Rendered,
+        targets: Sequence[Target],
+        conversation: Conversation,
+        policy: Policy,
+        proven: bool,
     ) -> None:
         self.rendered, self.targets, self.messages = rendered, targets, conversation.messages
+        self.proven = proven
         self.wanted = frozenset(policy.wanted(conversation.messages))
         #: Where a stop token begins, by its end; where a message begins to speak in its turn.
         self.closing = {stop: start for start, stop, _ in rendered.controls}
@@ -740,6 +852,8 @@ class _Story:
             if start < target.start:
                 return "generation_prompt"
             hole = next((why for first, last, why in target.holes if start < last and first < stop), None)
+            if not hole and self.proven and target.holes and part != "after":
+                hole = target.holes[0][2]  # which left nothing to train but the template's text
             if hole:
                 return f"{hole}_off"
             return "unproven" if part != "after" else "after_stop" if target.stopped else "no_stop"

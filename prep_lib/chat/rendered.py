@@ -32,6 +32,19 @@ def rows(
     *Drops* ``empty``, ``empty_response``, ``no_target``, ``no_context``, and the reasons of `mask.Unproven`.
     *Fails* ``template_failed``.
     """
+    return [made.row if isinstance(made, _Made) else made for made in _made(template, policy, talks)]
+
+
+class _Made(NamedTuple):
+    """A row, and how many of its tokens are the prompt of its first target."""
+
+    row: Row
+    prompt: int
+
+
+def _made(
+    template: ChatTemplate, policy: Policy, talks: Sequence[Talk | Drop | BadRecord]
+) -> list[_Made | Drop | BadRecord]:
     drafts = [talk if isinstance(talk, Drop | BadRecord) else _draft(template, policy, talk) for talk in talks]
     rows = [draft.laid.row([*draft.starts, *draft.data]) for draft in drafts if isinstance(draft, _Draft)]
     placed = iter(template.encode_rows(rows))
@@ -50,7 +63,7 @@ def pairs(
     otherwise before one answer than before the other.
     """
     good = [pair for pair in preferences if isinstance(pair, Preference)]
-    made = iter(rows(template, policy, [_answered(pair, which) for pair in good for which in (0, 1)]))
+    made = iter(_made(template, policy, [_answered(pair, which) for pair in good for which in (0, 1)]))
     return [_pair(next(made), next(made)) if isinstance(pair, Preference) else pair for pair in preferences]
 
 
@@ -64,27 +77,26 @@ def _answered(pair: Preference, which: int) -> Conversation:
     return Conversation(pair.id, (*context(pair.prompt), *answer), pair.tools)
 
 
-def _pair(chosen: Row | Drop | BadRecord, rejected: Row | Drop | BadRecord) -> Row | Drop | BadRecord:
-    for row in (chosen, rejected):
-        if isinstance(row, BadRecord):
-            return row
-    if not isinstance(chosen, Row) or not isinstance(rejected, Row):
-        return chosen if isinstance(chosen, Drop) else rejected
-    one, other = chosen.arrays, rejected.arrays
+def _pair(chosen: _Made | Drop | BadRecord, rejected: _Made | Drop | BadRecord) -> Row | Drop | BadRecord:
+    for made in (chosen, rejected):
+        if isinstance(made, BadRecord):
+            return made
+    if not isinstance(chosen, _Made) or not isinstance(rejected, _Made):
+        return chosen if isinstance(chosen, Drop) else rejected  # type: ignore[return-value]
+    (first, size), (second, other_size) = chosen, rejected
+    one, other = first.arrays, second.arrays
     if np.array_equal(one["sequence"], other["sequence"]):
         return Drop("chosen_equals_rejected")
-    size = int(np.argmax(one["loss_mask"]))
-    if size != int(np.argmax(other["loss_mask"])) or not np.array_equal(
-        one["sequence"][:size], other["sequence"][:size]
-    ):
+    # The prompt ends where the answers begin, whatever a policy leaves out of them.
+    if size != other_size or not np.array_equal(one["sequence"][:size], other["sequence"][:size]):
         return BadRecord("prompt_differs", "both answers need one shared prompt")
     arrays = {
         "chosen": one["sequence"], "chosen_mask": one["loss_mask"],
         "rejected": other["sequence"], "rejected_mask": other["loss_mask"],
         "prompt_length": np.array([size], np.int32),
     }  # fmt: skip
-    content, control, eos = (getattr(chosen, name) + getattr(rejected, name) for name in ("content", "control", "eos"))
-    literal = chosen.literal_specials + rejected.literal_specials
+    content, control, eos = (getattr(first, name) + getattr(second, name) for name in ("content", "control", "eos"))
+    literal = first.literal_specials + second.literal_specials
     return Row(arrays, content, control, eos, literal_specials=literal, ids=("chosen", "rejected"))
 
 
@@ -114,7 +126,7 @@ def _draft(template: ChatTemplate, policy: Policy, talk: Talk) -> _Draft | Drop 
     return _Draft(talk, laid, *_turn_starts(laid), _data(laid))
 
 
-def _row(draft: _Draft, placed: Placed, end: int | None) -> Row | Drop:
+def _row(draft: _Draft, placed: Placed, end: int | None) -> _Made | Drop:
     laid, turns, bounds = draft.laid, len(draft.starts), len(draft.starts) + len(draft.data)
     try:
         mask = mask_of(laid, placed)
@@ -129,7 +141,8 @@ def _row(draft: _Draft, placed: Placed, end: int | None) -> Row | Drop:
     arrays = {"sequence": placed.ids, "loss_mask": mask}
     if laid.policy.weights:
         arrays["loss_weight"] = weights(draft.talk.messages, turn, mask)
-    return Row(arrays, content, size - content - eos, eos, turn, laid.rendered.literal)
+    row = Row(arrays, content, size - content - eos, eos, turn, laid.rendered.literal)
+    return _Made(row, placed.places[0])
 
 
 def weights(messages: Sequence[Message], turn: np.ndarray, mask: np.ndarray) -> np.ndarray:

@@ -314,12 +314,14 @@ def test_log_20_a_prompt_that_opens_a_thought_training_never_shows() -> None:
 
 
 def test_log_21_reasoning_inside_one_block() -> None:
-    """One opener, one closer; a sampled text that has only the closer is a thought as well."""
+    """One opener, one closer; behind a prompt that opens, a sampled text with only the closer is a thought as well."""
     thought = Message("assistant", "Hello", reasoning="hm")
     text = chat().render([*said("Hi"), thought]).text
     assert (text.count("<think>"), text.count("</think>")) == (1, 1)
     sampled = Message("assistant", "hm\n</think>\nHello")
-    assert trained(chat(), *said("Hi"), sampled, reasoning=False) == ["\nHello<|im_end|>"]
+    opens = chat(CHATML.replace("assistant\n{% endif %}", "assistant\n<think>\n{% endif %}"))
+    assert trained(opens, *said("Hi"), sampled, reasoning=False) == ["\nHello<|im_end|>"]
+    assert trained(chat(), *said("Hi"), sampled, reasoning=False) == ["hm\n</think>\nHello<|im_end|>"]
 
 
 def test_log_22_one_end_in_a_pair() -> None:

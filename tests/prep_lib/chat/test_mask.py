@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 
 from prep_lib.chat import mask
 from prep_lib.chat.mask import WHY, Explained, Policy, Unproven, explain, lay, rows
+from prep_lib.chat.rendered import rows as stored
+from prep_lib.chat.row import Row
 from prep_lib.chat.template import ChatTemplate
 from prep_lib.errors import BadParameter, BadRecord
 from prep_lib.record import Conversation, Drop, Message
@@ -84,6 +86,7 @@ def brackets(told: Explained) -> str:
 
 
 QUESTION, ANSWER = user("Hi"), bot("Hello")
+FINE = (QUESTION, ANSWER)
 ASKED = "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
 WELCOME = "<|im_start|>assistant\n⟦Welcome<|im_end|>⟧\n"
 DONE = ASKED + "⟦Hello<|im_end|>⟧\n"
@@ -224,6 +227,48 @@ def test_an_answer_or_call_the_template_leaves_out() -> None:
     assert rows(chat(CHATML), [talk(QUESTION, bot(tool_calls=(CALL,)))], ALL) == [Drop("message_not_rendered")]
 
 
+LOST = [Drop("message_not_rendered")]
+
+
+def test_an_answer_that_is_only_a_thought() -> None:
+    """Where the template does not write it, silence would be taught."""
+    only = bot("", reasoning="hm")
+    assert drawn(chat(CHATML), QUESTION, only) == drawn(chat(CHATML), QUESTION, only, *FINE) == LOST[0].reason
+    assert rows(chat(CHATML), [talk(QUESTION, only)], ALL) == LOST
+    assert drawn(chat(TOOLS), QUESTION, only) == ASKED + "⟦<think>\nhm\n</think>\n\n<|im_end|>⟧\n"
+    past = chat(TOOLS.replace("if m.reasoning_content", "if m.reasoning_content and loop.last"))
+    assert drawn(past, QUESTION, only, *FINE) == LOST[0].reason
+    assert drawn(chat(CHATML), QUESTION, bot("Hello", reasoning="hm")) == DONE
+
+
+def test_an_answer_of_blanks_a_template_takes_off() -> None:
+    trimmed = chat(CHATML.replace("m.content", "m.content | trim"))
+    assert rows(trimmed, [talk(QUESTION, bot("  "))], ALL) == LOST
+    assert rows(trimmed, [talk(QUESTION, bot(" \n "), *FINE)], ALL) == LOST
+    thinks = "{{ '<think>\n\n</think>\n\n' if m.role == 'assistant' }}{{ m.content | trim }}"
+    assert rows(chat(CHATML.replace("{{ m.content }}", thinks)), [talk(QUESTION, bot("\n\n"))], ALL) == LOST
+    unstopped = chat(CHATML.replace("m.content", "m.content | trim").replace("<|im_end|>\n", ""))
+    assert rows(unstopped, [talk(QUESTION, bot("  "))], ALL) == LOST
+
+
+def test_blanks_alone_do_not_stand_for_words() -> None:
+    cut = chat(CHATML.replace("{{ m.content }}", "{{ m.content.split('</think>')[-1] }}"))
+    assert drawn(cut, QUESTION, bot("<think>a</think>\n\n")) == LOST[0].reason
+    assert drawn(chat(THINKS), QUESTION, bot("<think>\n")) == LOST[0].reason
+
+
+def test_every_call_has_to_be_told() -> None:
+    two = bot(tool_calls=(CALL, {"type": "function", "function": {"name": "put", "arguments": {}}}))
+    first = chat(TOOLS.replace("m.tool_calls or []", "(m.tool_calls or [])[:1]"))
+    assert drawn(first, QUESTION, two) == LOST[0].reason
+    assert drawn(first, QUESTION, bot("So.", tool_calls=two.tool_calls)) == LOST[0].reason
+    assert rows(first, [talk(QUESTION, two)], Policy(tool_calls=False)) == LOST
+    assert drawn(chat(TOOLS), QUESTION, two).endswith("</call><call>put({})</call><|im_end|>⟧\n")
+    for how in ("{{ m.tool_calls | tojson }}", "{{ m.tool_calls | map(attribute='function.name') | join(' ') }}"):
+        whole = chat(CHATML.replace("{{ m.content }}", "{{ m.content }}{% if m.tool_calls %}" + how + "{% endif %}"))
+        assert drawn(whole, QUESTION, two).endswith("<|im_end|>⟧\n")
+
+
 def test_a_template_that_raises() -> None:
     source = CHATML.replace("{{ m.content }}", "{{ raise_exception('no') if 'x' in m.content }}{{ m.content }}")
     with pytest.raises(BadRecord, match=r"template_failed.*no"):
@@ -356,6 +401,50 @@ def test_a_call_without_a_stop_is_trained_whole() -> None:
     assert '⟦<call>get({"city": "Bern"})</call>⟧<|im_start|>tool sun' in text
 
 
+def test_a_thought_without_a_stop_is_trained_with_what_closes_it() -> None:
+    unstopped = TOOLS.replace("<|im_end|>\n", "").replace("{{ m.role }}\n", "{{ m.role }} ").replace("nt\n{%", "nt {%")
+    want = "assistant ⟦<think>\nhm\n</think>⟧\n\n"
+    assert drawn(chat(unstopped), QUESTION, bot("", reasoning="hm")).endswith(want)
+    inline = unstopped.replace(
+        "{{ m.content }}",
+        "{% if '</think>' in m.content %}<think>{{ m.content.split('</think>')[0].split('<think>')[-1] }}</think>\n"
+        "{{ m.content.split('</think>')[-1] }}{% else %}{{ m.content }}{% endif %}",
+    )
+    told = bot("<think>hm</think>")
+    assert drawn(chat(inline), QUESTION, told).endswith("assistant ⟦<think>hm</think>⟧\n")
+    assert trained(QUESTION, told, source=inline, reasoning=False) == []
+    assert trained(QUESTION, bot("<think>hm</think>So."), source=inline, reasoning=False) == ["\nSo."]
+
+
+CHANNELS = (
+    "{% for m in messages %}<start>{{ m.role }}{% if m.role == 'assistant' %}"
+    "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}<end><start>assistant{% endif %}"
+    "|say|{{ m.content }}{{ '</s>' if loop.last else '<end>' }}{% else %}|{{ m.content }}<end>{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<start>assistant{% endif %}"
+)
+
+
+def test_a_turn_that_goes_on_behind_a_token_nobody_stops_at() -> None:
+    """gpt-oss: the thought's channel is closed, the answer's is opened, and there is the stop."""
+    model = AutoTokenizer().train(["a"], 300, special_tokens=["<start>", "<end>", "</s>", "<think>"])
+    model.eos_token = "</s>"
+    template = ChatTemplate(CHANNELS, model)
+    head = "<start>user|Hi<end><start>assistant"
+    assert drawn(template, QUESTION, ANSWER) == head + "⟦|say|Hello</s>⟧"
+    only = bot("", reasoning="hm")
+    assert drawn(template, QUESTION, only) == head + "⟦<think>hm<end><start>assistant|say|</s>⟧"
+    assert drawn(template, QUESTION, only, *FINE).startswith(
+        head + "⟦<think>hm<end><start>assistant|say|<end>⟧<start>user"
+    )
+    without = explain(template, talk(QUESTION, only), Policy(reasoning=False))
+    assert (without.problem, bool(without.mask.any())) == (None, False)
+
+
+def test_where_servers_stop_an_answer_ends_though_its_turn_goes_on() -> None:
+    source = CHATML.replace("<|im_end|>\n{% endfor", "<|im_end|> more<|im_end|>\n{% endfor")
+    assert drawn(chat(source), QUESTION, ANSWER).endswith("⟦Hello<|im_end|>⟧ more<|im_end|>\n")
+
+
 def test_content_specials_parsed_as_transformers_does() -> None:
     parsed = chat(CHATML, content_specials="parse")
     text = drawn(parsed, user("a<|im_end|>b"), bot("c<|im_end|>d"))
@@ -433,10 +522,18 @@ def test_flags_and_weights_of_messages_go_before_the_policy() -> None:
     [
         (bot("So.", reasoning="hm"), ["\n\nSo.<|im_end|>"]),
         (bot("<think>\nhm\n</think>\n\nSo."), ["\n\nSo.<|im_end|>"]),
-        (bot("hm\n</think>\n\nSo."), ["\n\nSo.<|im_end|>"]),
+        (bot("hm\n</think>\n\nSo."), ["hm\n</think>\n\nSo.<|im_end|>"]),
+        (bot("So.\n</think>\n\nx", reasoning="hm"), ["\n\nSo.\n</think>\n\nx<|im_end|>"]),
+        (bot("<think>a</think>So.", reasoning="hm"), ["So.<|im_end|>"]),
+        (bot(" <think>a</think><think>b</think>So."), ["So.<|im_end|>"]),
+        (bot("<think>a"), []),
+        (bot("<think>a</think>"), []),
+        (bot("<think>a</think> \n"), []),
+        (bot("<think>a</think>", tool_calls=(CALL,)), [CALLED]),
+        (bot("<think>a", tool_calls=(CALL,)), [CALLED]),
         (bot("<think>hm</think>So."), ["So.<|im_end|>"]),
         (bot("`</think>` closes it."), ["`</think>` closes it.<|im_end|>"]),
-        (bot("", reasoning="hm"), ["\n\n<|im_end|>"]),
+        (bot("", reasoning="hm"), []),
         (bot("", reasoning="hm", tool_calls=(CALL,)), ["\n\n" + CALLED]),
         (bot("<think>a</think> b </think> c"), [" b </think> c<|im_end|>"]),
     ],
@@ -449,6 +546,50 @@ def test_a_thought_the_template_writes_itself() -> None:
     source = CHATML.replace("{{ m.content }}", "{{ '<think>\n\n</think>\n\n' if m.role != 'user' }}{{ m.content }}")
     assert trained(QUESTION, ANSWER, source=source) == ["<think>\n\n</think>\n\nHello<|im_end|>"]
     assert trained(QUESTION, ANSWER, source=source, reasoning=False) == ["\n\nHello<|im_end|>"]
+
+
+def test_thoughts_behind_a_prompt_that_opens_one() -> None:
+    """There the first tag that closes is the end of a thought, whether training shows the opening or not."""
+    assert trained(QUESTION, bot("hm\n</think>\n\nSo."), source=THINKS, reasoning=False) == ["\n\nSo.<|im_end|>"]
+    assert trained(QUESTION, bot("<think>\nhm</think>So."), source=THINKS, reasoning=False) == ["So.<|im_end|>"]
+    assert trained(QUESTION, bot("<think>\nhm</think>"), source=THINKS, reasoning=False) == []
+    assert trained(QUESTION, ANSWER, source=THINKS, reasoning=False) == ["Hello<|im_end|>"]
+
+
+def test_a_thought_behind_what_the_template_writes_before_it() -> None:
+    source = CHATML.replace("{{ m.content }}", "{{ '<s>final</s>' if m.role == 'assistant' }}{{ m.content }}")
+    told = chat(source.replace("</s>", "|"))
+    policy = Policy(reasoning=False)
+    text = drawn(told, QUESTION, bot("<think>hm</think>So."), policy=policy)
+    assert text == ASKED + "<s>final|<think>hm</think>⟦So.<|im_end|>⟧\n"
+
+
+def test_frames_alone_are_no_target() -> None:
+    """An empty thought the template writes before a call that is left out."""
+    thinks = "{{ '<think>\n\n</think>\n\n' if m.role == 'assistant' }}{{ m.content }}{% for"
+    source = TOOLS.replace("{{ m.content }}{% for", thinks)
+    called = bot(tool_calls=(CALL,))
+    assert trained(QUESTION, called, source=source, tool_calls=False) == []
+    assert trained(QUESTION, called, *FINE, source=source, tool_calls=False) == [
+        "<think>\n\n</think>\n\nHello<|im_end|>"
+    ]
+    told = explain(chat(source), talk(QUESTION, called, *FINE), Policy(tool_calls=False))
+    assert {token.why for token in told.tokens if token.message == 1} == {
+        "generation_prompt", "tool_calls_off", "after_stop"
+    }  # fmt: skip
+    check(chat(source), talk(QUESTION, called, *FINE), Policy(tool_calls=False), told)
+
+
+def test_a_frame_whose_only_word_goes_with_a_hole() -> None:
+    """Of ``.<`` nothing is left of what was said."""
+    template = merging()
+    source = TOOLS.replace("{{ m.content }}{% for", "{{ 'a: ' if m.role == 'assistant' }}{{ m.content }}{% for")
+    framed = ChatTemplate(source, template.tokenizer)
+    policy = Policy(tool_calls=False)
+    told = explain(framed, talk(QUESTION, bot(".", tool_calls=(CALL,))), policy)
+    assert not told.mask.any()
+    check(framed, talk(QUESTION, bot(".", tool_calls=(CALL,))), policy, told)
+    assert "⟦a: So⟧" in drawn(framed, QUESTION, bot("So.", tool_calls=(CALL,)), policy=policy)
 
 
 def test_calls_as_context_keep_the_thought_before_them() -> None:
@@ -640,6 +781,7 @@ def check(template: ChatTemplate, conversation: Conversation, policy: Policy, to
     if told.laid is None or told.problem:
         return
     check_reasons(told)
+    check_said(conversation, told)
     model, text = template.tokenizer, told.encoded.rendered.text
     assert model is not None
     covered = np.zeros(len(told.mask), bool)
@@ -658,6 +800,22 @@ def check(template: ChatTemplate, conversation: Conversation, policy: Policy, to
     assert not (told.mask & ~covered).any()
     wanted = set(policy.wanted(conversation.messages))
     assert {token.message for token in told.tokens if token.trained} <= wanted
+
+
+def check_said(conversation: Conversation, told: Explained) -> None:
+    """The trained tokens of an answer hold something the answer says, not the template's text alone."""
+    starts, stops, text = told.encoded.starts, told.encoded.stops, told.encoded.rendered.text
+    for at in {token.message for token in told.tokens if token.trained}:
+        assert at is not None
+        message = conversation.messages[at]
+        blank = not (message.content.strip() or message.tool_calls or (message.reasoning or "").strip())
+        own = [
+            run for run in told.encoded.rendered.runs
+            if run.origin is not None and run.origin.message == at and run.frame in (None, at)
+            and run.origin.field.startswith(("content", "reasoning", "thinking", "tool_calls["))
+            and (blank or text[run.start : run.stop].strip())
+        ]  # fmt: skip
+        assert any((told.mask & (starts < run.stop) & (stops > run.start)).any() for run in own), at
 
 
 def check_reasons(told: Explained) -> None:
@@ -833,6 +991,76 @@ def test_real_templates_drawn(name: str, shape: str, want: str) -> None:
 def test_reasoning_of_gpt_oss_as_context_keeps_the_final_channel() -> None:
     told = explain(real("gptoss"), talk(QUESTION, THOUGHT), Policy(reasoning=False))
     assert brackets(told).endswith("hm<|end|>⟦<|start|>assistant<|channel|>final<|message|>So.<|return|>⟧")
+
+
+IN_FRONT = bot("<think>HIDE</think>")
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "policy", "want"),
+    [
+        ("qwen2_5", bot("", reasoning="hm"), {}, "message_not_rendered"),
+        ("deepseekv3", bot("", reasoning="hm"), {}, "message_not_rendered"),
+        ("axolotl_metharme", bot("  "), {}, "message_not_rendered"),
+        ("axolotl_mistral_v2v3", bot("  "), {}, "message_not_rendered"),
+        ("glm4moe", bot("  "), {}, "message_not_rendered"),
+        ("seed_oss", bot("  "), {}, "message_not_rendered"),
+        ("qwen3", bot("\n\n"), {"reasoning": False}, "message_not_rendered"),
+        ("gptoss", bot("So.", tool_calls=(CALL_NINE, CALL_NINE)), {}, "message_not_rendered"),
+        ("qwen3", IN_FRONT, {"reasoning": False}, ""),
+        ("qwen3_training", IN_FRONT, {"reasoning": False}, ""),
+        ("glm4moe", IN_FRONT, {"reasoning": False}, ""),
+        ("gptoss", IN_FRONT, {"reasoning": False}, ""),
+        ("gptoss", bot("", reasoning="hm"), {"reasoning": False}, ""),
+        ("qwen3", bot(tool_calls=(CALL_NINE,)), {"tool_calls": False}, ""),
+        ("gptoss", bot("<think>HIDE</think>say"), {"reasoning": False}, "say<|return|>"),
+        ("gptoss_training", bot("<think>HIDE</think>say"), {"reasoning": False}, "say<|return|>"),
+        ("glm4moe", IN_FRONT, {}, "\n<think>HIDE</think>"),
+        ("glm4moe", bot("", reasoning="hm"), {}, "\n<think>hm</think>"),
+        (
+            "gptoss", bot("", reasoning="hm"), {},
+            "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|><|return|>",
+        ),
+    ],
+)  # fmt: skip
+def test_real_answers_of_one_part(name: str, message: Message, policy: dict[str, Any], want: str) -> None:
+    told = explain(real(name), talk(QUESTION, message), Policy(**policy))
+    spans = re.findall("⟦(.*?)⟧", brackets(told), re.DOTALL)
+    assert (told.problem[0] if told.problem else "".join(spans)) == want
+
+
+SAID = st.lists(
+    st.sampled_from(["say", " ", "\n\n", "<think>", "</think>", "`</think>`", "<|im_end|>", "é"]), max_size=4
+).map("".join)
+LEADING = st.sampled_from(["", "", "<think>HIDE</think>", "<think>\nHIDE\n</think>\n\n", "\n<think>HIDE</think>"])
+OTHER_CALL = {"id": "call00002", "type": "function", "function": {"name": "put", "arguments": {"x": "é"}}}
+PARTS = st.builds(
+    lambda lead, text, thought, calls: bot(lead + text, reasoning=thought, tool_calls=calls),
+    LEADING, SAID, st.sampled_from([None, None, "", " ", "HIDE"]),
+    st.sampled_from([(), (), (CALL_NINE,), (CALL_NINE, OTHER_CALL)]),
+)  # fmt: skip
+ROUNDS = st.lists(PARTS, min_size=1, max_size=3).map(
+    lambda answers: talk(*(message for answer in answers for message in (QUESTION, answer)))
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data(), ROUNDS, POLICIES)
+def test_no_answer_is_trained_for_the_templates_text_alone(
+    data: st.DataObject, conversation: Conversation, policy: Policy
+) -> None:
+    """Over all templates; and without thoughts none is trained."""
+    template = real(data.draw(st.sampled_from(names())))
+    (row,) = stored(template, policy, [conversation])
+    if not isinstance(row, Row):
+        return
+    told = explain(template, conversation, policy)
+    assert told.problem is None
+    assert told.mask.tolist() == row.arrays["loss_mask"].tolist()
+    check(template, conversation, policy, told)
+    if not policy.reasoning:
+        assert template.tokenizer is not None
+        assert "HIDE" not in template.tokenizer.decode(told.encoded.ids[told.mask])
 
 
 def test_which_templates_have_one_generation_prompt() -> None:

@@ -191,6 +191,18 @@ class TestPairs:
             size = int(row.arrays["prompt_length"][0])
             assert TOKENIZER.decode(row.arrays["rejected"][:size]).endswith(f"{IM_START}assistant\n")
 
+    def test_the_prompt_ends_before_a_thought_that_is_not_trained(self) -> None:
+        answers = {
+            name: [{"role": "assistant", "content": name, "reasoning_content": thought}]
+            for name, thought in (("chosen", "maybe yes"), ("rejected", "no"))
+        }
+        record = {"prompt": [{"role": "user", "content": "hi"}], **answers}
+        row = one(DPOProcessor(TOKENIZER, TEMPLATE, Policy(reasoning=False)), record)
+        size = int(row.arrays["prompt_length"][0])
+        assert TOKENIZER.decode(row.arrays["chosen"][:size]).endswith(f"{IM_START}assistant\n")
+        assert trained(row, "chosen", "chosen_mask") == f"chosen{IM_END}"
+        assert trained(row, "rejected", "rejected_mask") == f"rejected{IM_END}"
+
     def test_nothing_to_prefer(self) -> None:
         processor = DPOProcessor(TOKENIZER, TEMPLATE)
         assert processor.rows([{**self.RECORD, "rejected": "good yes"}]) == [Drop("chosen_equals_rejected")]
@@ -255,3 +267,16 @@ def test_a_row_whose_targets_fall_into_holes_is_dropped() -> None:
     said = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "", "tool_calls": [CALL]}]
     assert sft(tool_calls=False).rows([{"messages": said}]) == [Drop("no_target")]
     assert trained(one(sft(), {"messages": said})).endswith(IM_END)
+
+
+def test_answers_of_which_the_template_writes_nothing_are_dropped() -> None:
+    plain = ChatTemplate(CHATML.replace("if m.reasoning_content", "if false"), TOKENIZER)
+    thought = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "", "reasoning_content": "maybe"}]
+    lost = [Drop("message_not_rendered")]
+    assert SFTProcessor(TOKENIZER, plain).rows([{"messages": thought}]) == lost
+    pair = {"prompt": thought[:1], "chosen": thought[1:], "rejected": [{"role": "assistant", "content": "no"}]}
+    assert DPOProcessor(TOKENIZER, plain).rows([pair]) == lost
+    assert sft(reasoning=False).rows([{"messages": thought}]) == [Drop("no_target")]
+    assert trained(one(sft(), {"messages": thought})) == f"<think>maybe</think>{IM_END}"
+    trimmed = ChatTemplate(CHATML.replace("m.content", "m.content | trim"), TOKENIZER)
+    assert DPOProcessor(TOKENIZER, trimmed).rows([{"query": "hi", "chosen": "yes", "rejected": "  "}]) == lost
