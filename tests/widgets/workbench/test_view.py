@@ -7,6 +7,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -155,7 +156,9 @@ def test_in_a_running_loop_the_rest_is_done_between_keys(known: AutoTokenizer, m
             assert ticks < 2000
         return shown
 
-    shown = asyncio.run(person())
+    # In a thread: the browser of other tests has a loop of its own running in this one.
+    with ThreadPoolExecutor(1) as pool:
+        shown = pool.submit(lambda: asyncio.run(person())).result()
     assert trained(shown) == "so"
     assert "Being worked out" not in area(shown, "more")
 
