@@ -1010,7 +1010,7 @@ _COMPARING_TESTS = {
 
 
 #: These hand on what they are given: it has its own origin, or none.
-_CHOOSING = ("attr", "d", "default", "first", "last", "max", "min", "random", "safe", "string")
+_CHOOSING = ("attr", "d", "default", "first", "last", "max", "min", "safe", "string")
 
 
 def _paid(name: str, function: Callable[..., Any], cost: Callable[..., None]) -> Callable[..., Any]:

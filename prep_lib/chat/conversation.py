@@ -437,7 +437,7 @@ def _message(said: Any, ignore: Collection[str]) -> Message:
         spelled, content = said.get("role"), said.get("content")
         if spelled is None and content is None:
             spelled, content = said.get("from"), said.get("value")
-        if type(spelled) is str and type(content) is str and spelled in _SIMPLE and _is_clean(content):
+        if type(spelled) is str and type(content) is str and spelled in _SIMPLE and is_clean(content):
             return Message(_SIMPLE[spelled], content)
     return _whole_message(said, ignore)
 
@@ -532,7 +532,14 @@ def _text(value: object) -> str:
     return value
 
 
-def _is_clean(text: str) -> bool:
+def is_clean(text: str) -> bool:
+    """Tell whether a text has a UTF-8 form: no half of a surrogate pair is in it.
+
+    Examples
+    --------
+    >>> is_clean("é"), is_clean("\\ud800")
+    (True, False)
+    """
     if text.isascii():
         return True
     try:

@@ -31,7 +31,7 @@ import numpy as np
 
 from prep_lib.chat.template import REASONING, ChatTemplate, Encoded, Rendered
 from prep_lib.errors import BadParameter, BadRecord, BadTemplate
-from prep_lib.record import Conversation, Drop, Message
+from prep_lib.record import Conversation, Message
 from prep_lib.special import THOUGHT_TAG
 from prep_lib.tokens.joint import Placed, Row
 from prep_lib.traced import Run
@@ -659,42 +659,6 @@ def mask_of(laid: Laid, placed: Placed) -> np.ndarray:
         if not left:
             mask[whole] = False
     return mask
-
-
-def rows(
-    template: ChatTemplate, conversations: Sequence[Conversation], policy: Policy
-) -> list[tuple[Laid, np.ndarray, np.ndarray] | Drop | BadRecord]:
-    """Return conversation by conversation its layout, ids and mask, or why there are none; encoded all at once.
-
-    Notes
-    -----
-    *Drops* the reasons of `Unproven`.
-    """
-    laids = [_laid(template, conversation, policy) for conversation in conversations]
-    good = [laid for laid in laids if isinstance(laid, Laid)]
-    placed = iter(template.encode_rows([laid.row() for laid in good]))
-    out: list[tuple[Laid, np.ndarray, np.ndarray] | Drop | BadRecord] = []
-    for laid in laids:
-        if not isinstance(laid, Laid):
-            out.append(laid)
-            continue
-        row = next(placed)
-        try:
-            out.append((laid, row.ids, mask_of(laid, row)))
-        except Unproven as error:
-            out.append(Drop(error.reason))
-    return out
-
-
-def _laid(template: ChatTemplate, conversation: Conversation, policy: Policy) -> Laid | Drop | BadRecord:
-    try:
-        laid = lay(template, conversation, policy, thorough=False)
-        lost = next((target for target in laid.targets if not target.spoken), None)
-        return laid if lost is None else Drop("message_not_rendered")
-    except Unproven as error:
-        return Drop(error.reason)
-    except BadRecord as error:
-        return error
 
 
 # ---------------------------------------------------------------- one conversation, token by token

@@ -305,9 +305,9 @@ class _Batched(Processor):
         """Count literal control tokens a record; records with lone surrogates become BadRecords in place."""
         # One look at all texts together: most batches hold neither, and then no text is looked at alone.
         joined = _joined(reads)
-        if not _encodable(joined):
+        if not conversation.is_clean(joined):
             for at, read in enumerate(reads):
-                if isinstance(read, _Read) and not all(map(_encodable, read.texts)):
+                if isinstance(read, _Read) and not all(map(conversation.is_clean, read.texts)):
                     reads[at] = BadRecord("lone_surrogate", "half of a surrogate pair has no UTF-8")
             joined = _joined(reads)
         spelled = self.tokenizer.literal_specials
@@ -858,16 +858,6 @@ def _caught(take: Callable[[dict[str, Any]], T], record: dict[str, Any]) -> T | 
 
 def _joined(reads: Iterable[_Read | Drop | BadRecord]) -> str:
     return "\0".join(text for read in reads if isinstance(read, _Read) for text in read.texts)
-
-
-def _encodable(text: str) -> bool:
-    if text.isascii():
-        return True
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @contextmanager

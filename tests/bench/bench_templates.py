@@ -31,8 +31,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from prep_lib.chat import mask
+from prep_lib.chat import rendered
 from prep_lib.chat.conversation import read
+from prep_lib.chat.mask import Policy, explain
 from prep_lib.chat.methods import METHODS, side_by_side
 from prep_lib.chat.template import ChatTemplate
 from prep_lib.errors import BadRecord
@@ -91,11 +92,11 @@ def speed() -> Iterator[dict[str, Any]]:
     path = DATA / "sft" / f"{CHATS}.jsonl"
     talks = [made for line in path.open("rb") if isinstance(made := read(json.loads(line)), Conversation)]
     talks = list(itertools.islice(itertools.cycle(talks), CONVERSATIONS))
-    mask.rows(template, talks[:100], mask.Policy())
+    rendered.rows(template, Policy(), talks[:100])
     times = []
     for _ in range(RUNS):
         start = time.perf_counter()
-        mask.rows(template, talks, mask.Policy())
+        rendered.rows(template, Policy(), talks)
         times.append(time.perf_counter() - start)
     ours = CONVERSATIONS / statistics.median(times)
     name = f"conversations to ids and masks, {CONVERSATIONS:,} of {CHATS}"
@@ -180,7 +181,7 @@ def _load(name: str, folder: Path) -> tuple[str, AutoTokenizer]:
 def _ours(case: Case) -> tuple[list[int], dict[str, Any]] | None:
     """Return ids and the mask of each way; None where the rule gives none."""
     try:
-        told = mask.explain(case.template, case.talk, mask.Policy())
+        told = explain(case.template, case.talk, Policy())
     except BadRecord:
         return None
     found = side_by_side(case.template, case.talk, told=told)

@@ -378,14 +378,16 @@ def test_a_scan_follows_the_policy(tokenizer: AutoTokenizer) -> None:
 
 
 def test_a_scan_counts_what_the_masks_count() -> None:
-    from prep_lib.chat import mask
+    from prep_lib.chat import rendered
     from prep_lib.chat.conversation import read
+    from prep_lib.chat.row import Row
 
     tokenizer = AutoTokenizer(shared("tokenizers/tiny_bytelevel_chatml.json"))
     chat = ChatTemplate(shared("chat_templates/qwen2_5.jinja").read_text("utf-8"), tokenizer)
     rows = [json.loads(line) for line in shared("sft/openai_messages_en.jsonl").read_text("utf-8").splitlines()[:20]]
     talks: Any = [read(record) for record in rows]
-    counted = [0 if not isinstance(row, tuple) else int(row[2].sum()) for row in mask.rows(chat, talks, Policy())]
+    made = rendered.rows(chat, Policy(), talks)
+    counted = [int(row.arrays["loss_mask"].sum()) if isinstance(row, Row) else 0 for row in made]
     assert [one.trained for one in scan(chat, rows)] == counted
 
 

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prep_lib.chat import mask
-from prep_lib.chat.mask import WHY, Explained, Policy, Unproven, explain, lay, rows
-from prep_lib.chat.rendered import rows as stored
+from prep_lib.chat.mask import WHY, Explained, Policy, Unproven, explain, lay
+from prep_lib.chat.rendered import rows
 from prep_lib.chat.row import Row
 from prep_lib.chat.template import ChatTemplate
 from prep_lib.errors import BadParameter, BadRecord
@@ -224,7 +224,7 @@ def test_an_answer_or_call_the_template_leaves_out() -> None:
     gone = chat(CHATML.replace("messages %}", "messages if m.role == 'user' %}"))
     assert drawn(gone, QUESTION, ANSWER) == "message_not_rendered"
     assert drawn(chat(CHATML), QUESTION, bot("I look.", tool_calls=(CALL,))) == "message_not_rendered"
-    assert rows(chat(CHATML), [talk(QUESTION, bot(tool_calls=(CALL,)))], ALL) == [Drop("message_not_rendered")]
+    assert rows(chat(CHATML), ALL, [talk(QUESTION, bot(tool_calls=(CALL,)))]) == [Drop("message_not_rendered")]
 
 
 LOST = [Drop("message_not_rendered")]
@@ -234,7 +234,7 @@ def test_an_answer_that_is_only_a_thought() -> None:
     """Where the template does not write it, silence would be taught."""
     only = bot("", reasoning="hm")
     assert drawn(chat(CHATML), QUESTION, only) == drawn(chat(CHATML), QUESTION, only, *FINE) == LOST[0].reason
-    assert rows(chat(CHATML), [talk(QUESTION, only)], ALL) == LOST
+    assert rows(chat(CHATML), ALL, [talk(QUESTION, only)]) == LOST
     assert drawn(chat(TOOLS), QUESTION, only) == ASKED + "⟦<think>\nhm\n</think>\n\n<|im_end|>⟧\n"
     past = chat(TOOLS.replace("if m.reasoning_content", "if m.reasoning_content and loop.last"))
     assert drawn(past, QUESTION, only, *FINE) == LOST[0].reason
@@ -243,12 +243,12 @@ def test_an_answer_that_is_only_a_thought() -> None:
 
 def test_an_answer_of_blanks_a_template_takes_off() -> None:
     trimmed = chat(CHATML.replace("m.content", "m.content | trim"))
-    assert rows(trimmed, [talk(QUESTION, bot("  "))], ALL) == LOST
-    assert rows(trimmed, [talk(QUESTION, bot(" \n "), *FINE)], ALL) == LOST
+    assert rows(trimmed, ALL, [talk(QUESTION, bot("  "))]) == LOST
+    assert rows(trimmed, ALL, [talk(QUESTION, bot(" \n "), *FINE)]) == LOST
     thinks = "{{ '<think>\n\n</think>\n\n' if m.role == 'assistant' }}{{ m.content | trim }}"
-    assert rows(chat(CHATML.replace("{{ m.content }}", thinks)), [talk(QUESTION, bot("\n\n"))], ALL) == LOST
+    assert rows(chat(CHATML.replace("{{ m.content }}", thinks)), ALL, [talk(QUESTION, bot("\n\n"))]) == LOST
     unstopped = chat(CHATML.replace("m.content", "m.content | trim").replace("<|im_end|>\n", ""))
-    assert rows(unstopped, [talk(QUESTION, bot("  "))], ALL) == LOST
+    assert rows(unstopped, ALL, [talk(QUESTION, bot("  "))]) == LOST
 
 
 def test_blanks_alone_do_not_stand_for_words() -> None:
@@ -262,7 +262,7 @@ def test_every_call_has_to_be_told() -> None:
     first = chat(TOOLS.replace("m.tool_calls or []", "(m.tool_calls or [])[:1]"))
     assert drawn(first, QUESTION, two) == LOST[0].reason
     assert drawn(first, QUESTION, bot("So.", tool_calls=two.tool_calls)) == LOST[0].reason
-    assert rows(first, [talk(QUESTION, two)], Policy(tool_calls=False)) == LOST
+    assert rows(first, Policy(tool_calls=False), [talk(QUESTION, two)]) == LOST
     assert drawn(chat(TOOLS), QUESTION, two).endswith("</call><call>put({})</call><|im_end|>⟧\n")
     for how in ("{{ m.tool_calls | tojson }}", "{{ m.tool_calls | map(attribute='function.name') | join(' ') }}"):
         whole = chat(CHATML.replace("{{ m.content }}", "{{ m.content }}{% if m.tool_calls %}" + how + "{% endif %}"))
@@ -273,7 +273,7 @@ def test_a_template_that_raises() -> None:
     source = CHATML.replace("{{ m.content }}", "{{ raise_exception('no') if 'x' in m.content }}{{ m.content }}")
     with pytest.raises(BadRecord, match=r"template_failed.*no"):
         explain(chat(source), talk(QUESTION, bot("x")), ALL)
-    (verdict,) = rows(chat(source), [talk(QUESTION, bot("x"))], ALL)
+    (verdict,) = rows(chat(source), ALL, [talk(QUESTION, bot("x"))])
     assert isinstance(verdict, BadRecord)
 
 
@@ -466,7 +466,7 @@ def test_added_tokens_that_take_blanks_with_them(tmp_path: Path) -> None:
     template = ChatTemplate(source, AutoTokenizer.load(path))
     assert drawn(template, QUESTION, ANSWER) == "<user>\nHi<end>\n<assistant>\n⟦Hello<end>\n⟧"
     assert drawn(template, QUESTION, bot("  x")) == "border_inside_token"
-    assert rows(template, [talk(QUESTION, bot("  x"))], ALL) == [Drop("border_inside_token")]
+    assert rows(template, ALL, [talk(QUESTION, bot("  x"))]) == [Drop("border_inside_token")]
 
 
 def test_a_prompt_that_ends_inside_a_token() -> None:
@@ -629,9 +629,12 @@ def test_a_token_across_the_border_of_a_hole_belongs_to_the_hole(
     assert told.problem is None
     assert re.findall("⟦(.*?)⟧", brackets(told), re.DOTALL) == want
     check(merging(), talk(QUESTION, message), Policy(**policy), told)
-    (row,) = rows(merging(), [talk(QUESTION, message)], Policy(**policy))
-    assert isinstance(row, tuple)
-    assert row[2].tolist() == told.mask.tolist()
+    (row,) = rows(merging(), Policy(**policy), [talk(QUESTION, message)])
+    if want:
+        assert isinstance(row, Row)
+        assert row.arrays["loss_mask"].tolist() == told.mask.tolist()
+    else:
+        assert (row, told.mask.any()) == (Drop("no_target"), False)
 
 
 def test_a_token_across_a_hole_is_told_by_the_hole() -> None:
@@ -847,20 +850,23 @@ def test_holes_cost_no_row_and_are_told_truly(conversation: Conversation, policy
 @given(st.sampled_from(TOYS), st.lists(TALKS, min_size=1, max_size=4), POLICIES)
 def test_a_mask_does_not_depend_on_the_batch(source: str, talks: list[Conversation], policy: Policy) -> None:
     template = chat(source)
-    together = rows(template, talks, policy)
+    together = rows(template, policy, talks)
     for conversation, verdict in zip(talks, together, strict=True):
-        (alone,) = rows(template, [conversation], policy)
+        (alone,) = rows(template, policy, [conversation])
         told = None if isinstance(verdict, BadRecord) else explain(template, conversation, policy)
-        if isinstance(verdict, tuple):
-            assert isinstance(alone, tuple)
+        if isinstance(verdict, Row):
+            assert isinstance(alone, Row)
             assert told is not None
-            assert verdict[1].tolist() == alone[1].tolist() == told.encoded.ids.tolist()
-            assert verdict[2].tolist() == alone[2].tolist() == told.mask.tolist()
+            one, other = verdict.arrays, alone.arrays
+            assert one["sequence"].tolist() == other["sequence"].tolist() == told.encoded.ids.tolist()
+            assert one["loss_mask"].tolist() == other["loss_mask"].tolist() == told.mask.tolist()
         elif isinstance(verdict, Drop):
             assert alone == verdict
             assert told is not None
-            assert told.problem is not None
-            assert told.problem[0] == verdict.reason
+            if told.problem is None:  # the mask itself is the reason: it trains nothing, or everything
+                assert told.mask.all() if verdict.reason == "no_context" else not told.mask.any()
+            else:
+                assert told.problem[0] == verdict.reason
 
 
 @settings(max_examples=100, deadline=None)
@@ -1051,7 +1057,7 @@ def test_no_answer_is_trained_for_the_templates_text_alone(
 ) -> None:
     """Over all templates; and without thoughts none is trained."""
     template = real(data.draw(st.sampled_from(names())))
-    (row,) = stored(template, policy, [conversation])
+    (row,) = rows(template, policy, [conversation])
     if not isinstance(row, Row):
         return
     told = explain(template, conversation, policy)
