@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 #: Where each public name lives.
 _HOMES = {
@@ -26,9 +26,11 @@ _HOMES = {
     "IOHandler": "shards.h5",
     "Ledger": "ledger",
     "Message": "record",
+    "MixedDataset": "feed.mix",
     "Plan": "tokens.pack",
     "Policy": "chat.mask",
     "Preference": "record",
+    "PreProcessedDataset": "feed.dataset",
     "PrepError": "errors",
     "Processor": "chat.process",
     "ProcessorFactory": "chat.process",
@@ -38,15 +40,21 @@ _HOMES = {
     "SequencePacker": "tokens.pack",
     "StrategyFactory": "chat.strategy",
     "TextNormalizer": "text.normalize",
+    "TokenDataset": "feed.dataset",
+    "audit": "shuffle.audit",
+    "build_shards": "build",
     "cache_jsonl": "build",
     "compare": "shards.compare",
     "convert": "shards.interop",
+    "create_dataloader": "feed.loader",
     "diagnose": "chat.diagnose",
     "export_dataset": "source.export",
     "open_run": "workspace",
     "plan_packs": "tokens.pack",
     "run": "stage",
+    "shuffle_npz": "shuffle.shuffle_npz",
     "simulate": "chat.row",
+    "subsample": "shuffle.subsample",
     "verify": "shards.verify",
 }
 

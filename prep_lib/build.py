@@ -3,7 +3,7 @@
     survey  digest and cut every input    small files together    .prep/inputs.json    remembered by size and time
     count   a task per span of input      lines → records → rows of ids    .prep/rows/00000.*  (ragged, temporary)
     plan    once, from length counts      how many packs, which lengths in each
-    write   a task per output shard       finds its rows in the ragged files → chunk_0.h5
+    write   a task per output shard       finds its rows in the ragged files → chunk_0.h5, shard-00000.bin, …
     then    rejected.jsonl.zst, ledger.json, and manifest.json last: its presence means the build is complete
 
 Packs are planned over all files together, in memory bounded by the pack size; the bytes do not depend on workers.
@@ -20,7 +20,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -30,16 +30,17 @@ import orjson
 import zstandard
 
 from prep_lib import files as fs
-from prep_lib.chat.process import Processor
+from prep_lib.chat.process import PreTrainProcessor, Processor
 from prep_lib.chat.row import Row, check_fit
 from prep_lib.engine import HIDDEN, Crew, Task, emit, lock, parse_bytes, run_tasks
-from prep_lib.errors import AcceleratorMismatch, BadInput, BadParameter, BadRecord, PrepError
+from prep_lib.errors import AcceleratorMismatch, BadInput, BadParameter, BadRecord, PrepError, unknown
 from prep_lib.files import Span, Survey
 from prep_lib.keys import Key, changed, function_digest, make_key
 from prep_lib.ledger import TOKEN_FLOWS, Ledger, LossLimit
 from prep_lib.shards.count import (
     ROWS,
     Counted,
+    Documents,
     Input,
     Layout,
     Settings,
@@ -52,11 +53,14 @@ from prep_lib.shards.count import (
     read,
     stamp,
 )
-from prep_lib.shards.h5 import RESERVED
+from prep_lib.shards.formats import FORMATS
+from prep_lib.shards.manifest import BESIDE as BESIDE_SHARD
 from prep_lib.shards.manifest import NAME, read_manifest, write_manifest
+from prep_lib.shards.shard import RESERVED, split_groups
 from prep_lib.shards.write import Rows, remainder, write
 from prep_lib.source import parquet
 from prep_lib.tokens.pack import LengthIndex, Plan, check_choice, plan_packs
+from prep_lib.tokens.stream import Cost, Costs
 from prep_lib.tokens.tokenizer import AutoTokenizer
 
 #: What a folder's data files are called.
@@ -71,6 +75,9 @@ UNPACKED = 4
 #: Small inputs share a task up to this part of a span (16 MiB): thousands of them are not thousands of tasks, and a
 #: build of a hundred MB in several files still keeps several workers busy.
 BUNDLES = 8
+
+#: Libraries whose output is written.
+PACKAGES = ("h5py", "isal", "numpy", "orjson", "pyarrow", "tokenizers", "zstandard")
 
 #: What the report says of the engine that tokenised.
 ENGINES = {
@@ -167,10 +174,116 @@ def cache_jsonl(
         processor, layout, pack_size=pack_size, packing=packing, tail=tail, pad_value=pad_value,
         max_length=max_length, too_long=too_long, shard_size=shard_size, seed=seed, sample=sample,
     )  # fmt: skip
+    return _built(
+        paths, folder, processor, layout, settings, engine=engine, workers=workers, memory_budget=memory_budget,
+        max_failed=max_failed, keep_old=keep_old, rehash=rehash,
+    )  # fmt: skip
+
+
+def build_shards(
+    files: Sequence[str | Path] | str | Path,
+    output_dir: str | Path,
+    tokenizer: AutoTokenizer | str | Path,
+    seq_len: int,
+    *,
+    packing: str = "concat",
+    tail: str = "drop",
+    shard_size: int = 8192,
+    format: str = "bin",
+    source_field: str = "source",
+    language_fields: Sequence[str] = ("language", "lang"),
+    seed: int = 42,
+    engine: str | Executor = "processes",
+    workers: int | None = None,
+    memory_budget: int | str = "2GiB",
+    sample: int = 0,
+    max_failed: float = 0.001,
+    keep_old: bool = False,
+    rehash: bool = False,
+) -> Ledger:
+    """Turn documents into packed shards for pretraining: one EOS behind each, rows of one length.
+
+    Parameters
+    ----------
+    files : path or sequence of paths
+        JSONL (plain, gz, zst) or Parquet with a column ``text``, read in this order. A folder: the data files in it.
+    output_dir : path
+        Gets the shards, ``rejected.jsonl.zst``, ``ledger.json`` and, last, ``manifest.json``.
+    tokenizer : AutoTokenizer or path
+        With an EOS token.
+    seq_len : int, tokens
+        Length of every row.
+    packing : "concat", "best_fit" or "best_fit_split"
+        concat: the stream of documents cut into rows, in the order given. best_fit: no document is cut, longer ones are
+        dropped as `too_long`. best_fit_split: only those are cut.
+    tail : "drop" or "pad"
+        What concat does with its last, incomplete row.
+    shard_size : int, rows
+        In every shard but the last.
+    format : "bin", "h5" or "npz"
+    source_field : str
+        Which column says where a document belongs; empty, or where it is missing: the name of its file.
+    language_fields : sequence of str
+        Columns that may say its language; the first one found counts.
+    seed, engine, workers, memory_budget, sample, max_failed, keep_old, rehash
+        As for `cache_jsonl`.
+
+    Returns
+    -------
+    Ledger
+        Checked: it balances to the last document and token.
+
+    Drops
+    -----
+    empty, too_long.
+
+    Raises
+    ------
+    BadParameter, BadInput, TooManyLost, RunLocked, NoSpace, TaskFailed
+    BadShard
+        If a document does not end in exactly one EOS.
+    """
+    paths, folder = input_files(files), Path(os.path.abspath(output_dir))
+    _check_folder(folder, paths)
+    if format not in FORMATS:
+        raise unknown("build", "format", format, FORMATS)
+    _whole("seq_len", seq_len, 1, 2**31 - 1)
+    known = tokenizer if isinstance(tokenizer, AutoTokenizer) else AutoTokenizer(tokenizer)
+    processor = PreTrainProcessor(known)
+    layout = Layout.specified(processor.keys, processor.id_keys)
+    settings = _settings(
+        processor, layout, pack_size=seq_len, packing=packing, tail=tail, pad_value=None, max_length=None,
+        too_long="drop", shard_size=shard_size, seed=seed, sample=sample, format=format,
+        documents=Documents(source_field, tuple(language_fields), int(known.eos_token_id or 0), known.max_id),
+    )  # fmt: skip
+    return _built(
+        paths, folder, processor, layout, settings, engine=engine, workers=workers, memory_budget=memory_budget,
+        max_failed=max_failed, keep_old=keep_old, rehash=rehash,
+    )  # fmt: skip
+
+
+def _built(
+    paths: Sequence[Path],
+    folder: Path,
+    processor: Processor,
+    layout: Layout,
+    settings: Settings,
+    *,
+    engine: str | Executor,
+    workers: int | None,
+    memory_budget: int | str,
+    max_failed: float,
+    keep_old: bool,
+    rehash: bool,
+) -> Ledger:
+    """Run one build; if the accelerator erred anywhere, all of it again by the reference."""
     memory, limit = parse_bytes(memory_budget), LossLimit("build", max_failed)
     with lock(folder), Crew(engine, workers) as crew, _mismatch_raised(processor.tokenizer):
-        sources = _survey(paths, folder, crew, rehash, count=sample > 0)
-        build = _Build(folder, crew, processor, layout, settings, sources, limit, keep_old, memory)
+        with ThreadPoolExecutor(1) as beside:
+            # Reading our own code takes a second: as long as the workers take to start.
+            code = beside.submit(make_key, modules=["prep_lib.build"], packages=PACKAGES)
+            sources = _survey(paths, folder, crew, rehash, count=settings.sample > 0)
+        build = _Build(folder, crew, processor, layout, settings, sources, limit, keep_old, memory, code.result())
         try:
             return build.run()
         except AcceleratorMismatch as mismatch:
@@ -248,7 +361,9 @@ def _check_folder(folder: Path, paths: Sequence[Path]) -> None:
 
 
 def _shards(folder: Path) -> list[Path]:
-    return [path for path in folder.glob("chunk_*.h5") if path.stem.removeprefix("chunk_").isdecimal()]
+    """Return the files of shards in a folder, of any kind."""
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [path for path in found if any(kind.number(path.name) is not None for kind in FORMATS.values())]
 
 
 def _check_processor(processor: object) -> None:
@@ -490,6 +605,7 @@ class _Build:
     limit: LossLimit
     keep_old: bool
     memory: int
+    code: Key
 
     def run(self) -> Ledger:
         key = self._key(self._inputs, asdict(self.settings))
@@ -508,12 +624,6 @@ class _Build:
     # Keys: what the bytes depend on
 
     @cached_property
-    def _code(self) -> Key:
-        return make_key(
-            modules=["prep_lib.build"], packages=["h5py", "numpy", "orjson", "pyarrow", "tokenizers", "zstandard"]
-        )
-
-    @cached_property
     def _own(self) -> str | None:
         return _own_code(self.processor)
 
@@ -529,14 +639,15 @@ class _Build:
         tokenizer = self.processor.tokenizer
         told = [self.processor.describe(), asdict(self.layout), self._own, tokenizer and tokenizer.describe()]
         part = make_key(inputs=inputs, parameters=[told, parameters])
-        return {**self._code, "inputs": part["inputs"], "parameters": part["parameters"]}
+        return {**self.code, "inputs": part["inputs"], "parameters": part["parameters"]}
 
     def _finished(self, key: Key | None) -> Ledger | None:
         """Return the ledger of a build that is complete and made from the same key."""
         try:
             record = json.loads((self.folder / HIDDEN / "build.json").read_bytes())
             shards = read_manifest(self.folder)["shards"]
-            whole = all((self.folder / shard["file"]).stat().st_size == shard["bytes"] for shard in shards)
+            told = [file for shard in shards for file in (shard, *shard.get(BESIDE_SHARD, ()))]
+            whole = all((self.folder / file["file"]).stat().st_size == file["bytes"] for file in told)
             ledger = Ledger.from_json((self.folder / "ledger.json").read_bytes())
         except (OSError, ValueError, KeyError, PrepError):
             return None
@@ -582,7 +693,10 @@ class _Build:
         )
         for engine in sorted({result["engine"] for result in results} - {""}):
             emit("note", text=f"tokenizer: {ENGINES[engine]}")
-        told = [(result["rows"], result["tokens"], tuple(result["singles"])) for result in results]
+        told = [
+            (result["rows"], result["tokens"], tuple(result["singles"]), tuple(split_groups(result["groups"])))
+            for result in results
+        ]
         packed = self.settings.packed
         return [Counted(self.folder, n, self.layout, packed, *each) for n, each in enumerate(told)], results
 
@@ -624,9 +738,10 @@ class _Build:
         # An empty build still gets one shard: whoever opens it finds the arrays, and no rows.
         starts = range(0, max(len(rows), 1), size)
         tasks = [self._write_task(rows, shard, first, size) for shard, first in enumerate(starts)]
-        # Shards of an older, larger build: a reader would take them for part of this one.
+        # Shards of an older, larger build, or of another kind: a reader would take them for part of this one.
+        ours = {name for task in tasks for name in task.outputs}
         for path in _shards(self.folder):
-            if int(path.stem.removeprefix("chunk_")) >= len(tasks):
+            if path.name not in ours:
                 path.unlink()
         return run_tasks("write", tasks, self.folder, crew=self.crew, keep_old=self.keep_old)
 
@@ -636,7 +751,7 @@ class _Build:
             "memory": self.memory // self.crew.workers,
         }  # fmt: skip
         key = self._key(self._inputs, ["write", asdict(self.settings), shard, first, size])
-        return Task(f"write-{shard:05d}", write, args, (f"chunk_{shard}.h5",), key)
+        return Task(f"write-{shard:05d}", write, args, FORMATS[self.settings.format].outputs(shard), key)
 
     # Settle: the ledger, and the files that say the build is complete
 
@@ -664,35 +779,49 @@ class _Build:
         if key is not None:
             with fs.write_whole(self.folder / HIDDEN / "build.json", "w") as file:
                 json.dump(key, file)
-        literal = sum(result["literal_specials"] for result in counted)
-        write_manifest(self.folder, **self._manifest(ledger, literal, rows.plan, written))
+        write_manifest(self.folder, **self._manifest(ledger, rows.plan, counted, written))
         # The manifest stands: the ragged rows and the records of the tasks have done their work.
         self.forget()
 
     def _manifest(
-        self, ledger: Ledger, literal_specials: int, plan: Plan | None, written: list[dict[str, Any]]
+        self, ledger: Ledger, plan: Plan | None, counted: list[dict[str, Any]], written: list[dict[str, Any]]
     ) -> dict[str, Any]:
         settings, processor = self.settings, self.processor
-        totals = {flow: ledger.total("tokens", flow, unit="tokens") for flow in TOKEN_FLOWS}
+        flows = {flow: ledger.total("tokens", flow, unit="tokens") for flow in TOKEN_FLOWS}
+        totals: dict[str, Any] = {"documents": ledger.total("process", "kept"), **flows}
+        totals["literal_specials"] = sum(result["literal_specials"] for result in counted)
+        if settings.documents is not None:
+            totals |= {"written_eos": sum(result["eos"] for result in written), "groups": _costs(counted)}
         packing = {
             "algorithm": settings.packing, "packs": plan.packs, "efficiency": round(plan.efficiency, 6),
             "padding": plan.padding, "pad_value": settings.pad_value, "tail": settings.tail,
             "cut_documents": sum(result["cut"] for result in written),
         } if plan is not None else None  # fmt: skip
-        documents = ledger.total("process", "kept")
         return {
+            "format": settings.format,
             "shards": [result["entry"] for result in written],
             "seq_len": settings.pack_size or None,
-            "dropped_remainder_tokens": totals["remainder"],
-            "totals": {"documents": documents, **totals, "literal_specials": literal_specials},
+            "dropped_remainder_tokens": flows["remainder"],
+            "totals": totals,
             "tokenizer": processor.tokenizer and processor.tokenizer.describe(),
             "strategy": {**processor.describe(), "id_keys": list(self.layout.ids)},
             "seed": settings.seed,
             "packing": packing,
             "pre_shuffled": settings.sorted,
-            "recipe": {"max_length": settings.max_length, "too_long": settings.too_long, "sample": settings.sample},
+            "recipe": {
+                "max_length": settings.max_length, "too_long": settings.too_long, "sample": settings.sample,
+                "inputs": [source.name for source in self.sources],
+            },
             "parents": [source.survey.digest for source in self.sources],
         }  # fmt: skip
+
+
+def _costs(counted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sum what the documents of all tasks cost, by source and language."""
+    costs = Costs()
+    for cost in (cost for result in counted for cost in result["costs"]):
+        costs.add(Cost(**cost))
+    return [cost.as_dict() for cost in costs.sorted()]
 
 
 def _own_code(processor: Processor) -> str | None:

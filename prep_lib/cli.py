@@ -1,4 +1,4 @@
-"""prep init | lab | run | status | report | verify | doctor | convert.
+"""prep init | lab | run | status | report | verify | doctor | convert | subsample | shuffle-npz | trace.
 
 prep init DIR              a workspace: copies of the notebooks, recipes, my_funcs.py
 prep lab [DIR]             JupyterLab in it
@@ -7,7 +7,10 @@ prep status [RUN]          what is done, while it runs and after
 prep report [RUN]          the HTML again, from the executed notebooks
 prep verify DIR            shards against their manifest
 prep doctor MODEL          what is wrong with a model folder's template and tokenizer, and what to do
-prep convert DIR --to T    sft or dpo shards as the files trl, axolotl or llamafactory opens
+prep convert DIR --to T    shards as the files trl, axolotl, llamafactory, megatron or datatrove opens, or as Parquet
+prep subsample             rows drawn from npz files: --input-dir --output-dir --num-samples N --eval-samples N
+prep shuffle-npz           existing npz files, made even and shuffled: --input-dir --output-dir --shard-size --seed
+prep trace DIR             --shard S --row R [--position P]: where a token comes from;  --document ID: where it went
 
 0 ok    1 failed, in one line    2 asked wrongly, nothing was done    130 interrupted
 """
@@ -47,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = _parser()
     asked, more = parser.parse_known_args(arguments)
-    if more and asked.command is not _lab:
+    if more and asked.command not in (_lab, _shuffle_npz):
         parser.error(f"unknown: {' '.join(more)}")
     asked.more = more
     try:
@@ -95,13 +98,54 @@ def _parser() -> argparse.ArgumentParser:
         "--write", metavar="DIR", help="write template.jinja with its proven repairs, and findings.json"
     )
     doctor.add_argument("--force", action="store_true", help="overwrite what is in that folder")
-    convert = command("convert", _convert, "write sft or dpo shards as the files a trainer opens by itself")
+    convert = command("convert", _convert, "write shards as the files another program opens by itself")
     convert.add_argument("dir", metavar="DIR", help="of shards, with their manifest")
-    convert.add_argument("--to", required=True, metavar="TRAINER", help="trl, axolotl or llamafactory")
-    convert.add_argument("--out", metavar="DIR", help="beside the shards, with the trainer's name, if not given")
+    programs = "trl, axolotl or llamafactory for sft and dpo rows; megatron, datatrove or parquet for plain ids"
+    convert.add_argument("--to", required=True, metavar="PROGRAM", help=programs)
+    convert.add_argument("--out", metavar="DIR", help="beside the shards, with the program's name, if not given")
+    _trace_options(
+        command("trace", _trace, "follow a token back to its source line, or a document to the step that reads it")
+    )
+    _draw_options(
+        command("subsample", _subsample, "draw rows from npz files, exactly as many as asked, train and eval apart")
+    )
+    # Its flags are the specification's, and stand where `python -m prep_lib.shuffle.shuffle_npz` finds them too.
+    mix = commands.add_parser("shuffle-npz", help="make existing npz files even and shuffled", add_help=False)
+    mix.set_defaults(command=_shuffle_npz)
     # Called by git, not by people: no help line.
     commands.add_parser("strip-output").set_defaults(command=_strip_output)
     return parser
+
+
+def _trace_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("dir", metavar="DIR", help="of shards, with their manifest")
+    parser.add_argument("--shard", type=int, metavar="S", help="which, in the order of the manifest, from 0")
+    parser.add_argument("--row", type=int, metavar="R", help="in the shard, from 0")
+    parser.add_argument("--position", type=int, metavar="P", help="in the row, from 0; the whole row if not given")
+    parser.add_argument("--document", metavar="ID", help="web.jsonl#L12, web.parquet[11], or the record's own id")
+    parser.add_argument("--inputs", nargs="+", default=[], metavar="PATH", help="where the input files are now")
+    parser.add_argument("--tokenizer", metavar="T", help="for the text of a token; the run's own if not given")
+    parser.add_argument(
+        "--batch-size", type=int, metavar="B", help="of one rank: says at which step a document is read"
+    )
+    parser.add_argument("--epoch", type=int, default=0, metavar="E", help="from 0")
+    parser.add_argument("--seed", type=int, default=42, metavar="N", help="of the loader")
+    parser.add_argument("--world-size", type=int, default=1, metavar="W", help="ranks")
+
+
+def _draw_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--input-dir", required=True, metavar="DIR", help="of npz files, or with train/ in it")
+    parser.add_argument("--output-dir", required=True, metavar="DIR", help="gets train/ and eval/")
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument("--num-samples", type=int, metavar="N", help="rows for train; all that eval leaves if none")
+    amount.add_argument("--fraction", type=float, metavar="F", help="share of the rows that eval leaves, for train")
+    parser.add_argument("--eval-samples", type=int, default=0, metavar="N", help="rows for eval")
+    parser.add_argument("--stratify-by", metavar="FIELD", help="a field whose values keep their shares")
+    parser.add_argument("--shard-size", type=int, default=1_000_000, metavar="N", help="rows of a shard")
+    parser.add_argument("--no-shuffle", action="store_false", dest="shuffle", help="keep the order of the input")
+    parser.add_argument("--seed", type=int, default=42, metavar="N", help="of the drawing and the order")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes; this machine's share if not given")
+    parser.add_argument("--memory-budget", default="2GiB", metavar="BYTES", help="over all workers")
 
 
 def _run_options(parser: argparse.ArgumentParser) -> None:
@@ -170,12 +214,65 @@ def _doctor(asked: argparse.Namespace) -> int:
 
 def _convert(asked: argparse.Namespace) -> None:
     from prep_lib.shards.interop import convert
+    from prep_lib.shards.megatron import blend_line
 
     out = asked.out or f"{os.path.abspath(asked.dir)}-{asked.to}"
     told = convert(asked.dir, asked.to, out)
     totals = told["totals"]
-    counts = f"{totals['rows']:,} rows, {totals['tokens']:,} tokens, {totals['targets']:,} targets"
-    print(f"{out}: {counts}\nnext: python {Path(out, 'read_me.py')}, and README.md for the trainer's settings")
+    shown = [f"{totals[name]:,} {name}" for name in ("rows", "documents", "tokens", "targets") if name in totals]
+    print(f"{out}: {', '.join(shown)}")
+    if totals.get("lost"):
+        print(f"{totals['lost']:,} tokens were dropped with the last pack: a document ends before its end")
+    if "blend" in told:
+        print(blend_line(told, os.path.abspath(out)))
+    print(f"next: python {Path(out, 'read_me.py')}, and README.md for the program's settings")
+
+
+def _trace(asked: argparse.Namespace) -> None:
+    from prep_lib.tokens.tokenizer import AutoTokenizer
+    from prep_lib.trace import decisions, own_tokenizer, trace, where
+
+    if asked.document is not None:
+        places = where(asked.dir, asked.document)
+        print(*decisions(asked.dir, asked.document, inputs=asked.inputs), sep="\n")
+        steps = _steps(asked, [place.number for place in places]) if asked.batch_size and places else [""] * len(places)
+        for place, step in zip(places, steps, strict=True):
+            print(f"{place}{step}")
+    elif asked.shard is None or asked.row is None:
+        raise BadParameter("say --shard and --row, or --document")
+    else:
+        tokenizer = AutoTokenizer.load(asked.tokenizer) if asked.tokenizer else own_tokenizer(asked.dir)
+        print(trace(asked.dir, asked.shard, asked.row, asked.position, tokenizer=tokenizer, inputs=asked.inputs))
+
+
+def _steps(asked: argparse.Namespace, rows: list[int]) -> list[str]:
+    """Say at which step a loader with these settings reads each row."""
+    from prep_lib.engine import listen
+    from prep_lib.feed.dataset import PreProcessedDataset, TokenDataset
+    from prep_lib.feed.loader import create_dataloader
+    from prep_lib.trace import step_of
+
+    packed = any(Path(asked.dir).glob("*.npz"))
+    dataset = PreProcessedDataset(asked.dir) if packed else TokenDataset(asked.dir)
+    # What a loader has to say of its speed is of no interest here.
+    with listen(lambda event: None, instead=True):
+        loader = create_dataloader(dataset, asked.batch_size, seed=asked.seed, world_size=asked.world_size)
+    return [f"; {step or 'dropped at the end of the epoch'}" for step in step_of(loader, rows, asked.epoch)]
+
+
+def _subsample(asked: argparse.Namespace) -> None:
+    from prep_lib.shuffle.subsample import subsample
+
+    names = ("num_samples", "fraction", "eval_samples", "stratify_by", "shard_size", "shuffle", "seed", "workers")
+    given = {name: getattr(asked, name) for name in (*names, "memory_budget")}
+    train, evals = subsample(asked.input_dir, asked.output_dir, **given)
+    print(f"{asked.output_dir}: {train:,} rows for train, {evals:,} for eval")
+
+
+def _shuffle_npz(asked: argparse.Namespace) -> None:
+    from prep_lib.shuffle.shuffle_npz import command
+
+    command(asked.more, prog="prep shuffle-npz")
 
 
 def _strip_output(asked: argparse.Namespace) -> None:

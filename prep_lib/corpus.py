@@ -4,6 +4,7 @@
                                 └──▶ documents: stdlib, packages
     package metadata ──────────────▶ documents: readme, licence
     pydoc ─────────────────────────▶ documents: pydoc_html
+    translations, Python sources ──▶ records for pretraining: chinese, code; and english, from the documents
     written by hand ───────────────▶ planted
 
 The same installation gives the same texts in the same order; other versions of Python or of the packages give others.
@@ -36,6 +37,7 @@ from prep_lib import seeds
 from prep_lib.errors import BadParameter, unknown
 from prep_lib.files import write_whole
 from prep_lib.record import Document
+from prep_lib.words import LANGS, WORDS
 
 T = TypeVar("T")
 #: What could not be used, by reason; every gathering function adds to the one it is given.
@@ -573,6 +575,144 @@ def _alike(one: Entry, other: Entry) -> int:
     return max(shared, start if start >= 3 else 0)
 
 
+# ------------------------------------------------------------------------------------------------ pretraining records
+
+#: A text longer than this would be half of a small corpus by itself.
+MAX_RECORD = 30_000
+
+#: Messages of a translation in one document.
+MESSAGES = 20
+
+
+def english(limit: int = 600, *, skipped: Skipped | None = None) -> Iterator[dict[str, str]]:
+    """Return records of English text: the documents that are no HTML.
+
+    Parameters
+    ----------
+    limit : int, rows
+    skipped : Counter or None
+        As for `documents`.
+
+    Returns
+    -------
+    iterator of {"id": str, "text": str, "source": str, "language": str}
+
+    Examples
+    --------
+    >>> sorted({row["source"] for row in english(8)})
+    ['licence', 'packages', 'readme', 'stdlib']
+    """
+    counted = Counter() if skipped is None else skipped
+    plain = (doc for doc in documents(sys.maxsize, skipped=counted) if doc.meta["format"] != "html")
+    return _first(_records(plain, "en", counted), limit)
+
+
+def chinese(limit: int = 200, *, skipped: Skipped | None = None) -> Iterator[dict[str, str]]:
+    """Return records of Chinese text: messages of programs, a few to a document, and the planted one.
+
+    There are a few dozen: more Chinese is not on a machine of its own accord.
+
+    Parameters
+    ----------
+    limit : int, rows
+    skipped : Counter or None
+        As for `documents`.
+
+    Returns
+    -------
+    iterator of {"id": str, "text": str, "source": str, "language": str}
+
+    Examples
+    --------
+    >>> {row["language"] for row in chinese(8)}
+    {'zh'}
+    """
+    counted = Counter() if skipped is None else skipped
+    return _first(_records(_alternate([_tea(), _own_words(), _translated(counted)]), "zh", counted), limit)
+
+
+def code(limit: int = 200, *, skipped: Skipped | None = None) -> Iterator[dict[str, str]]:
+    """Return records of source code: files of the standard library and of packages in turn.
+
+    Parameters
+    ----------
+    limit : int, rows
+    skipped : Counter or None
+        As for `documents`.
+
+    Returns
+    -------
+    iterator of {"id": str, "text": str, "source": str, "language": str}
+
+    Examples
+    --------
+    >>> [(row["source"], row["language"]) for row in code(2)]
+    [('stdlib_code', 'python'), ('packages_code', 'python')]
+    """
+    counted = Counter() if skipped is None else skipped
+    packages = (_files("packages_code", _package(name, counted), counted) for name in PACKAGES)
+    found = _alternate([_files("stdlib_code", _library(), counted), _alternate(packages)])
+    return _first(_records(found, "python", counted), limit)
+
+
+def _records(docs: Iterable[Document], language: str, skipped: Skipped) -> Iterator[dict[str, str]]:
+    for doc in docs:
+        if len(doc.text) > MAX_RECORD:
+            skipped["text_too_long"] += 1
+        else:
+            yield {"id": doc.id, "text": doc.text, "source": doc.source, "language": language}
+
+
+def _files(source: str, files: Iterable[tuple[Path, str]], skipped: Skipped) -> Iterator[Document]:
+    for path, module in files:
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            skipped["source_unreadable"] += 1
+            continue
+        if text.strip():
+            yield Document(f"{module}.py", text, source, {"format": "text"})
+
+
+def _own_words() -> Iterator[Document]:
+    """Yield the Chinese sentences of this workbench, those of one page together."""
+    for page, keys in itertools.groupby(WORDS, lambda key: key.partition(".")[0] if "." in key else "words"):
+        said = [re.sub(r"{[^}]*}", "…", WORDS[key][LANGS.index("zh")]) for key in keys]
+        for at in range(0, len(said), MESSAGES):
+            text = "\n".join(said[at : at + MESSAGES]) + "\n"
+            yield Document(f"words/{page}/{at}", text, "workbench", {"format": "text"})
+
+
+def _translated(skipped: Skipped) -> Iterator[Document]:
+    """Yield the Chinese messages of Jupyter's server."""
+    spec = importlib.util.find_spec("jupyter_server")
+    places = [] if spec is None else list(spec.submodule_search_locations or ())
+    found = sorted(path for place in places for path in Path(place, "i18n", "zh_CN").rglob("*.po"))
+    if not found:
+        skipped["package_not_installed"] += 1
+    for path in found:
+        said = [text for text in _messages(path.read_text("utf-8")) if not text.isascii()]
+        for at in range(0, len(said), MESSAGES):
+            text = "\n".join(said[at : at + MESSAGES]) + "\n"
+            yield Document(f"jupyter_server/{path.name}/{at}", text, "jupyter", {"format": "text"})
+
+
+def _messages(catalogue: str) -> Iterator[str]:
+    r"""Yield the translations of a gettext catalogue.
+
+    Examples
+    --------
+    >>> list(_messages('msgid "a"\nmsgstr "甲"\n"\\n乙"\n\nmsgid "b"\nmsgstr ""\n'))
+    ['甲\n乙', '']
+    """
+    for found in re.finditer(r'^msgstr(?:\[\d+\])? ((?:".*"\s*)+)$', catalogue, re.MULTILINE):
+        yield "".join(ast.literal_eval(line.strip()) for line in found[1].strip().splitlines())
+
+
+def _tea() -> Iterator[Document]:
+    yield from (case.document for case in planted() if case.kind == "chinese")
+
+
 # ---------------------------------------------------------------------------------------------------------- files
 
 KINDS: dict[str, Callable[..., Iterator[Any]]] = {
@@ -580,6 +720,9 @@ KINDS: dict[str, Callable[..., Iterator[Any]]] = {
     "questions": questions,
     "conversations": conversations,
     "preferences": preferences,
+    "english": english,
+    "chinese": chinese,
+    "code": code,
 }
 
 
@@ -603,7 +746,7 @@ def write(folder: str | Path, *, skipped: Skipped | None = None, **limits: int) 
     Raises
     ------
     UnknownName
-        If a kind is none of ``documents``, ``questions``, ``conversations``, ``preferences``.
+        If a kind is none of `KINDS`.
 
     Examples
     --------
@@ -617,6 +760,64 @@ def write(folder: str | Path, *, skipped: Skipped | None = None, **limits: int) 
     return [
         _write(Path(folder, f"{kind}.jsonl"), KINDS[kind](limit, skipped=skipped)) for kind, limit in limits.items()
     ]
+
+
+#: Bytes of text in a row of an npz file.
+WIDTH = 128
+
+
+def write_npz(folder: str | Path, limit: int = 300, *, skipped: Skipped | None = None) -> list[Path]:
+    """Write npz files as a preprocessing leaves them: one a source, uneven, each in the order it was read.
+
+    The ids are bytes of text, so that no tokenizer is needed.
+
+    Parameters
+    ----------
+    folder : path
+        Made if it is not there.
+    limit : int, texts
+        In English; a sixth as many are code, and Chinese as far as there is.
+    skipped : Counter or None
+        As for `documents`.
+
+    Returns
+    -------
+    list of Path
+        ``part_0.npz`` …, each with ``input_ids`` (rows, 128) int16, ``attention_mask`` and ``loss_mask`` (rows, 128)
+        uint8, ``length`` (rows,) int16, ``source`` (rows,) uint8, the number of the file, and ``row`` (rows,) int64.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> [path.name for path in write_npz(tempfile.mkdtemp(), limit=4)][:2]
+    ['part_0.npz', 'part_1.npz']
+    """
+    import numpy as np
+
+    texts: dict[str, bytes] = {}
+    for row in itertools.chain(
+        english(limit, skipped=skipped), code(limit // 6, skipped=skipped), chinese(skipped=skipped)
+    ):
+        texts[row["source"]] = texts.get(row["source"], b"") + row["text"].encode("utf-8") + b"\n"
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    paths = [Path(folder, f"part_{source}.npz") for source in range(len(texts))]
+    for source, (path, text) in enumerate(zip(paths, texts.values(), strict=True)):
+        with write_whole(path) as file:
+            np.savez_compressed(file, **_text_rows(text, source))
+    return paths
+
+
+def _text_rows(text: bytes, source: int) -> dict[str, Any]:
+    import numpy as np
+
+    count = -(-len(text) // WIDTH)
+    length = np.minimum(len(text) - WIDTH * np.arange(count), WIDTH)
+    filled = (np.arange(WIDTH) < length[:, None]).view(np.uint8)
+    return {
+        "input_ids": np.frombuffer(text.ljust(count * WIDTH, b"\0"), np.uint8).reshape(count, WIDTH).astype(np.int16),
+        "attention_mask": filled, "loss_mask": filled, "length": length.astype(np.int16),
+        "source": np.full(count, source, np.uint8), "row": np.arange(count),
+    }  # fmt: skip
 
 
 def _write(path: Path, rows: Iterator[Any]) -> Path:

@@ -455,12 +455,15 @@ _RULES = """
 .prep .talk{max-height:340px;overflow-y:auto}
 .prep .strip{display:grid;grid-template-columns:92px minmax(0,1fr) 56px;gap:8px;align-items:center;font-size:12px;
  margin:0 0 6px;font-variant-numeric:tabular-nums}
+.prep .strip.file{grid-template-columns:minmax(120px,200px) minmax(0,1fr) 92px}
+.prep .strip.file>:last-child{text-align:right}
 .prep .strip .bar{height:20px;gap:1px}
 .prep .strip .bar>span{color:#fff;font:11px/20px var(--sans);text-align:center;overflow:hidden;white-space:nowrap}
 .prep .strip .bar>.d1,.prep .strip .bar>.d3,.prep .strip .bar>.d4{color:#14181f}
 .prep .d-more{background:repeating-linear-gradient(90deg,#4477aa 0 2px,#66ccee 2px 4px)}
 .prep .bar>.goes{border-right:3px dashed var(--ink)}
 .prep .bar>.came{border-left:3px dashed var(--ink)}
+.prep .ends{border-right:4px solid var(--ink)}
 .prep .box.new-mark{width:6px;border-left:3px double var(--dim);border-radius:0}
 .prep .box.cut-mark{border-right:3px dashed var(--ink);background:#4477aa}
 .prep .kept{background-color:var(--kept)}
@@ -484,12 +487,39 @@ _RULES = """
 .prep .turn.on{border-left-color:var(--on)}
 .prep .turn small{display:block;font-size:12px;color:var(--dim);font-weight:600}
 
+.prep .plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(215px,100%),1fr));gap:8px 18px}
+.prep figure{margin:0}
+.prep figcaption{font-size:13px;font-weight:600}
+.prep svg.plot{display:block;width:100%;max-width:320px;height:auto;overflow:visible}
+.prep details .wide{margin-top:10px}
+.prep svg.swatch{display:inline-block;width:34px;vertical-align:-2px;margin-right:5px}
+.prep .plot text{font:11px var(--sans);fill:var(--dim);font-variant-numeric:tabular-nums}
+.prep .plot path{fill:none;stroke:var(--hue);stroke-width:2}
+.prep .plot .mark{fill:var(--card);stroke-width:1.5}
+.prep .plot .rule{stroke:var(--line);stroke-width:1}
+.prep .plot .here{stroke:var(--dim);stroke-width:1;stroke-dasharray:2 3}
+.prep svg.blocks{display:block;width:100%;max-width:260px;height:auto;border:1px solid var(--line)}
+.prep .blocks path{fill:var(--doc,none);fill-opacity:.45;stroke:var(--doc,var(--line));vector-effect:non-scaling-stroke}
+.prep .blocks text{fill:var(--ink);text-anchor:middle;font-family:var(--sans)}
+.prep .a-concat{--hue:var(--on)}
+.prep .a-best_fit{--hue:var(--bad)}.prep .a-best_fit .line{stroke-dasharray:7 3}
+.prep .a-best_fit_split{--hue:var(--ok)}.prep .a-best_fit_split .line{stroke-dasharray:2 3}
+.prep .a-one_row{--hue:var(--ctl)}.prep .a-one_row .line{stroke-dasharray:8 3 2 3}
+
 .prep .chips{font:14px/1.5 var(--mono);max-height:390px;overflow-y:auto;padding:2px}
 .prep .chip{font:400 14px/1.5 var(--mono);color:var(--ink);background:var(--ctx);border-radius:4px;padding:2px 1px;
  margin:2px 1px;border-bottom:2px solid transparent;white-space:pre-wrap;display:inline-block;max-width:100%}
 .prep .chip.ctl{font-size:12px;color:var(--ctl);background:var(--ctl-bg);border:1px solid var(--ctl);padding:2px 4px}
 .prep .chip.on{font-weight:700;color:var(--on);background:var(--on-bg);border-bottom:2px solid var(--on)}
 .prep .chip.ctl.on{border:1px solid var(--on);border-bottom-width:3px}
+.prep .chip.alt{background:var(--on-bg)}
+.prep .cut-text{border-top:1px solid var(--line);padding-top:8px}
+.prep .cut-text .chip{margin:1px 0;padding:1px}
+.prep .chip.eos{color:var(--ok);background:var(--ok-bg);border:1px solid var(--ok)}
+.prep .doc>.chip{border-bottom:3px solid var(--doc)}
+.prep .doc>.chip.eos{border-width:1px 4px 3px 1px}
+.prep .o0{--doc:#4477aa}.prep .o1{--doc:#ee6677}.prep .o2{--doc:#228833}
+.prep .o3{--doc:#ccbb44}.prep .o4{--doc:#66ccee}.prep .o5{--doc:#aa3377}
 .prep .chip.pad{color:var(--pad);border-color:transparent;
  background:repeating-linear-gradient(45deg,transparent 0 4px,var(--line) 4px 6px)}
 .prep .chips>.line:not(:first-child)::before{content:"\\A";white-space:pre}
@@ -542,6 +572,7 @@ _RULES = """
 .prep .skip:focus{position:static;clip-path:none;width:auto;height:auto}
 .prep .soft{white-space:normal}
 .prep .below{display:block;color:var(--dim);font-weight:400;white-space:normal}
+.prep .grid .below{min-width:200px}
 .prep-controls h3{font:650 14px/1.3 system-ui,sans-serif;margin:12px 0 2px;padding-top:8px;
  border-top:1px solid var(--jp-border-color2,#d5dbe5)}
 .prep-controls .widget-inline-hbox:is(.widget-text,.widget-textarea,.widget-dropdown){flex-direction:column;height:auto;
@@ -560,7 +591,7 @@ _RULES = """
 .prep .run{grid-template-columns:minmax(0,1fr)}
 .prep .even{grid-template-columns:minmax(0,1fr)}.prep .even>:nth-child(3n+2),.prep .even>:nth-child(3n){border-top:0}
 .prep .card{padding:10px}
-.prep .strip{grid-template-columns:minmax(0,1fr) 56px}.prep .strip .bar{grid-column:1/3;grid-row:2}
+.prep .strip,.prep .strip.file{grid-template-columns:minmax(0,1fr) auto}.prep .strip .bar{grid-column:1/3;grid-row:2}
 .prep .tokens{padding-bottom:162px}.prep .hint{height:154px}.prep .why{height:122px}
 .prep .chips .chip>i:last-child{bottom:122px}}
 """

@@ -121,15 +121,31 @@ def permute(seed: int, name: str, size: int, index: npt.ArrayLike, *keys: int) -
     """
     size = _whole("size", size, 2**63)
     values = _places(index, size)
-    draws = stream(seed, name, size >> 32, size % 2**32, *keys).bit_generator
     if size <= SORTED:
-        return np.argsort(draws.random_raw(size), kind="stable").astype(np.int64)[values]
-    half = np.uint64(((size - 1).bit_length() + 1) // 2)
-    rounds = draws.random_raw(6) | np.uint64(1)
+        return sorted_order(seed, name, size, *keys)[values]
+    half, rounds = network(seed, name, size, *keys)
     out = feistel(values, half, rounds)
     while (outside := out >= size).any():
         out[outside] = feistel(out[outside], half, rounds)
     return out.astype(np.int64)
+
+
+def sorted_order(seed: int, name: str, size: int, *keys: int) -> np.ndarray:
+    """Return the whole order of `permute` for a size up to `SORTED`: place -> value, (size,) int64."""
+    return np.argsort(_draws(seed, name, size, *keys).random_raw(size), kind="stable").astype(np.int64)
+
+
+def network(seed: int, name: str, size: int, *keys: int) -> tuple[np.uint64, np.ndarray]:
+    """Return what `permute` gives to `feistel` for a larger size: half, bits; the secrets of six rounds.
+
+    Backwards the same network runs with the halves changed over before and after, and the rounds the other way round.
+    """
+    half = np.uint64(((size - 1).bit_length() + 1) // 2)
+    return half, _draws(seed, name, size, *keys).random_raw(6) | np.uint64(1)
+
+
+def _draws(seed: int, name: str, size: int, *keys: int) -> np.random.BitGenerator:
+    return stream(seed, name, size >> 32, size % 2**32, *keys).bit_generator
 
 
 def _places(index: npt.ArrayLike, size: int) -> np.ndarray:

@@ -36,6 +36,97 @@ WORDS: dict[str, tuple[str, str]] = {
     "share": ("share", "占比"),
     "source": ("source", "来源"),
     "trained": ("trained", "参与训练"),
+    # the loader, and a batch
+    "feed.advice_workers": (
+        "Handing batches from worker processes to the loop takes most of the time: set num_workers to 0.",
+        "大部分时间花在把批次从工作进程交给循环上：请将 num_workers 设为 0。",
+    ),
+    "feed.advice_batch": (
+        "What each call costs takes most of the time: larger batches would use it better.",
+        "大部分时间是每次调用的固定开销：批次更大会更划算。",
+    ),
+    "feed.advice_cache": (
+        "Shards are unpacked again and again: shuffle them on disk by prep shuffle-npz, or raise max_cache_shards.",
+        "分片被反复解压：请用 prep shuffle-npz 在磁盘上打乱一次，或增大 max_cache_shards。",
+    ),
+    "feed.advice_prefetch": (
+        "Unpacking shards takes most of the time: set prefetch_factor to 2, so that it happens while training runs.",
+        "大部分时间花在解压分片上：请将 prefetch_factor 设为 2，让解压与训练同时进行。",
+    ),
+    "feed.advice_disk": (
+        "The rows come from the disk and not from memory: set prefetch_factor to 2, to read while training runs.",
+        "数据来自磁盘而非内存：请将 prefetch_factor 设为 2，让读取与训练同时进行。",
+    ),
+    "feed.advice_extras": (
+        "Labels, positions and masks take most of the time: ask for fewer, and for cu_seqlens in place of block_mask.",
+        "大部分时间花在标签、位置和掩码上：请少取几项，并用 cu_seqlens 代替 block_mask。",
+    ),
+    "feed.advice_limit": (
+        "Copying the rows takes most of the time, as much as the memory allows: no setting makes that faster.",
+        "大部分时间花在复制数据上，已到内存速度的极限：没有设置能更快。",
+    ),
+    "feed.advice_fine": (
+        "The loader takes less than a twentieth of a step: nothing to change.",
+        "加载时间不到一步训练的二十分之一：无需更改。",
+    ),
+    "batch.title": ("What one step reads", "一步训练读到什么"),
+    "batch.sum": (
+        "{rows:,} rows of {width:,} places: {pieces:,} pieces of documents, {tokens:,} tokens, padding {padding}",
+        "{rows:,} 行，每行 {width:,} 个位置：{pieces:,} 段文档，{tokens:,} 个 token，填充 {padding}",
+    ),
+    "batch.strips": ("{n:,} of {rows:,} rows", "{rows:,} 行中的 {n:,} 行"),
+    "batch.row": ("row {at:,}", "第 {at:,} 行"),
+    "batch.strip": ("{n:,} pieces, {filled} filled", "{n:,} 段，已填 {filled}"),
+    "batch.more": ("{n:,} more pieces, {tokens:,} places", "另有 {n:,} 段，{tokens:,} 个位置"),
+    "batch.legend_ends": ("a document, to its EOS", "一篇文档，到 EOS 为止"),
+    "batch.legend_goes": ("goes on in another row", "在另一行继续"),
+    "batch.piece_ends": ("{n:,} tokens, the last is EOS", "{n:,} 个 token，最后是 EOS"),
+    "batch.piece_goes": ("{n:,} tokens, no EOS: it goes on elsewhere", "{n:,} 个 token，没有 EOS：在别处继续"),
+    "batch.tokens": ("Row {at:,}, token by token", "第 {at:,} 行，逐 token"),
+    "batch.tokens_note": (
+        "Above each token its position: it begins anew with every document.",
+        "每个 token 上方是它的位置编号：每篇文档重新从 0 开始。",
+    ),
+    "batch.tokens_label": ("The tokens of row {at:,} in order", "第 {at:,} 行的 token，按顺序"),
+    "batch.hint": (
+        "Point at a token, or focus it, to see its id, its position and its target.",
+        "指向或聚焦某个 token，可看到它的 id、位置和目标。",
+    ),
+    "batch.part": (
+        "Places {first:,} to {last:,} of {all:,}, where the first document ends.",
+        "共 {all:,} 个位置，显示第 {first:,} 到 {last:,} 个：第一篇文档在此结束。",
+    ),
+    "batch.document": ("piece {at:,} · {n:,} tokens", "第 {at:,} 段 · {n:,} 个 token"),
+    "batch.why_document": (
+        "With block mask or cu_seqlens its tokens see this document alone.",
+        "使用块掩码或 cu_seqlens 时，它的 token 只看得到这篇文档。",
+    ),
+    "batch.targets": ("{n:,} of its places have a target.", "其中 {n:,} 个位置有目标。"),
+    "batch.why_padding": (
+        "Known by the stored lengths, whatever its id; never a target.",
+        "由存储的长度得知，与 id 无关；从不作为目标。",
+    ),
+    "batch.detail": (
+        "id {id} · place {at} · position {position} · bytes {bytes}",
+        "id {id} · 序号 {at} · 位置 {position} · 字节 {bytes}",
+    ),
+    "batch.target": ("target id {id}", "目标 id {id}"),
+    "batch.no_target": ("no target", "无目标"),
+    "batch.blocks": ("Who may look at whom", "谁能看到谁"),
+    "batch.blocks_said": (
+        "Row {at:,}: {n:,} triangles, one a document. From a place (down) to those before it (across): {share} of all "
+        "pairs; the rest would look into other documents.",
+        "第 {at:,} 行：{n:,} 个三角形，每篇文档一个。从一个位置（纵向）看它之前的位置（横向）：占全部配对的 {share}；"
+        "其余的会看到别的文档。",
+    ),
+    "batch.costs": ("Where the time of the loader goes", "加载器的时间花在哪里"),
+    "batch.phase": ("what", "环节"),
+    "batch.seconds": ("a batch", "每批"),
+    "batch.phase_read": ("read", "读取"),
+    "batch.phase_convert": ("copy and convert", "复制与转换"),
+    "batch.phase_collate": ("labels and masks", "标签与掩码"),
+    "batch.phase_hand_over": ("hand over", "交付"),
+    "batch.rate": ("{rows} rows a second; {time} a batch", "每秒 {rows} 行；每批 {time}"),
     # progress
     "progress.tasks": ("{done:,} of {tasks:,} tasks", "已完成 {done:,} / {tasks:,} 个任务"),
     "progress.before": ("{done:,} were already done", "其中 {done:,} 个此前已完成"),
@@ -73,19 +164,48 @@ WORDS: dict[str, tuple[str, str]] = {
         "不计入平衡：填充 {padding:,}（占存储位置的 {padding_share}），"
         "参与训练 {trained:,}（占写入 token 的 {trained_share}）。",
     ),
-    # tokens coloured by loss
-    "mask.title": ("Which tokens does this strategy train, and why?", "这个策略训练哪些 token，为什么？"),
-    "mask.sub": (
-        "strategy {strategy} · record {at:,} of {n:,} · tokenizer {tokenizer}",
-        "策略 {strategy} · 第 {at:,} / {n:,} 条记录 · 分词器 {tokenizer}",
+    # the audit of an order
+    "audit.dispersion": (
+        "How much the mix of sources varies between windows of {rows:,} rows; chance alone gives 1.",
+        "各来源的比例在每 {rows:,} 行的窗口之间变化多大；完全随机为 1。",
     ),
+    "audit.drift": (
+        "The same over parts of {rows:,} rows: does the mix change in the course of an epoch?",
+        "同上，但每段 {rows:,} 行：一个 epoch 之内比例是否逐渐变化？",
+    ),
+    "audit.neighbours": (
+        "{found:,} rows are followed by a row of the same source; chance alone gives {mean:,.1f}.",
+        "有 {found:,} 行的下一行来自同一来源；完全随机约为 {mean:,.1f}。",
+    ),
+    "audit.document_neighbours": (
+        "{found:,} times a row and the next one hold pieces of one document; chance alone gives {mean:,.1f}.",
+        "有 {found:,} 次相邻两行含有同一文档的片段；完全随机约为 {mean:,.1f}。",
+    ),
+    "audit.batch_sources": (
+        "Different sources in a batch of {rows:,} rows, on average.",
+        "每批 {rows:,} 行平均包含多少个不同来源。",
+    ),
+    "audit.shard_balance": (
+        "How much the mix of sources varies between the stored shards; chance alone gives 1.",
+        "各来源的比例在已存分片之间变化多大；完全随机为 1。",
+    ),
+    "audit.shard_sources": (
+        "Different sources in a stored shard, on average.",
+        "每个已存分片平均包含多少个不同来源。",
+    ),
+    "audit.lag": (
+        "How alike the input places of two rows are that are read {lags} steps apart: the strongest correlation.",
+        "读取时相隔 {lags} 步的两行，在输入中的位置有多相似：最强的相关系数。",
+    ),
+    "audit.parity": (
+        "Whether odd rows of the input come at certain places: the strongest correlation of a low bit of the row with a "
+        "bit of the place.",
+        "输入中的奇数行是否总落在某些位置：行号低位与位置各位之间最强的相关系数。",
+    ),
+    # tokens coloured by loss
     "mask.conversation": ("Conversation", "对话"),
     "mask.is_trained": ("{role} · trained", "{role} · 参与训练"),
     "mask.tokens": ("Tokens", "Token"),
-    "mask.counts": (
-        "{n:,} tokens · {trained:,} trained ({share}) · {control:,} control",
-        "{n:,} 个 token · {trained:,} 个参与训练（{share}）· {control:,} 个控制 token",
-    ),
     "mask.counts_row": (
         "{n:,} places · {trained:,} trained · {documents:,} documents · {padding:,} padding ({share})",
         "{n:,} 个位置 · {trained:,} 个参与训练 · {documents:,} 篇文档 · {padding:,} 个填充（{share}）",
@@ -95,6 +215,11 @@ WORDS: dict[str, tuple[str, str]] = {
     "mask.legend_context": ("context", "上下文"),
     "mask.legend_control": ("control (boxed)", "控制（方框）"),
     "mask.legend_padding": ("padding (hatched)", "填充（斜线）"),
+    "mask.legend_eos": ("EOS: a document ends (green box)", "EOS：文档结束（绿色方框）"),
+    "mask.legend_documents": (
+        "a document begins; the underline's colour tells neighbours apart",
+        "文档开始；下划线颜色用于区分相邻文档",
+    ),
     "mask.legend_document": ("a document begins", "文档开始"),
     "mask.legend_symbols": ("↵ line feed · → tab", "↵ 换行 · → 制表符"),
     "mask.hint": (
@@ -103,69 +228,8 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "mask.row_label": ("The tokens in order, each with its explanation", "按顺序排列的 token，各附说明"),
     "mask.detail": ("id {id} · position {at} · bytes {bytes}", "id {id} · 位置 {at} · 字节 {bytes}"),
-    "mask.where": ("turn {turn} ({role}) · {part}", "第 {turn} 轮（{role}）· {part}"),
-    "mask.part_start": ("start: what opens the turn", "start：轮次开头"),
-    "mask.part_content": ("content", "content：内容"),
-    "mask.part_stop": ("stop: where the turn ends", "stop：轮次结束处"),
-    "mask.part_after": ("after: behind the stop token", "after：停止 token 之后"),
     "mask.yes": ("Trained.", "参与训练。"),
     "mask.no": ("Not trained.", "不参与训练。"),
-    "mask.why_open": (
-        "The strategy writes this to open a turn; the model reads it and never has to write it.",
-        "这是策略写入的轮次开头；模型只读它，从不需要自己写出它。",
-    ),
-    "mask.why_prompt": (
-        "This is the generation prompt: at inference it is given, and the answer begins behind it.",
-        "这是生成提示：推理时它是给定的，回答从它之后开始。",
-    ),
-    "mask.why_read": (
-        "This is what the {role} says; only answers of the assistant are trained.",
-        "这是 {role} 说的话；只有 assistant 的回答参与训练。",
-    ),
-    "mask.why_answer": (
-        "This is the answer itself: the model must learn to write it.",
-        "这是回答本身：模型必须学会写出它。",
-    ),
-    "mask.why_opening": (
-        "The strategy puts this inside the answer, in front of its text, so the model must write it too.",
-        "策略把它放在回答之内、正文之前，所以模型也必须写出它。",
-    ),
-    "mask.why_context_answer": (
-        "This answer is marked as context (train is false in its message), so it is only read.",
-        "这条回答被标为上下文（消息中 train 为 false），因此只读不训。",
-    ),
-    "mask.why_silent": (
-        "This answer is empty: its stop token alone would teach silence, so it is only read.",
-        "这条回答为空：只训练停止 token 会教模型沉默，因此只读不训。",
-    ),
-    "mask.why_untold": (
-        "The strategy keeps this part of the answer out of the loss.",
-        "策略不将回答的这一部分计入损失。",
-    ),
-    "mask.why_document": (
-        "This is the text of the document: the model learns to write all of it.",
-        "这是文档正文：模型学习写出全部内容。",
-    ),
-    "mask.why_eos": (
-        "One EOS ends every document, so the model learns where texts end.",
-        "每篇文档以一个 EOS 结束，使模型学会文本在何处结束。",
-    ),
-    "mask.why_closed": (
-        "It closes a turn that is only read; the strategy writes it, not the model.",
-        "它结束一个只读的轮次；由策略写入，而不是模型。",
-    ),
-    "mask.why_stop": (
-        "The model must learn to write the token it stops at, or its answers never end.",
-        "模型必须学会写出停止 token，否则回答永远不会结束。",
-    ),
-    "mask.why_behind": (
-        "Generation has already stopped in front of it; train_after_stop=True would train it.",
-        "生成在它之前已经停止；train_after_stop=True 才会训练它。",
-    ),
-    "mask.why_after": (
-        "It stands behind the stop token and is trained because train_after_stop is on.",
-        "它位于停止 token 之后，因 train_after_stop 已开启而参与训练。",
-    ),
     "mask.stored_yes": ("The stored loss mask is True here.", "此处存储的 loss mask 为 True。"),
     "mask.stored_no": ("The stored loss mask is False here.", "此处存储的 loss mask 为 False。"),
     "mask.stored_all": (
@@ -178,22 +242,7 @@ WORDS: dict[str, tuple[str, str]] = {
     ),
     "mask.stored_document": ("document {at:,} of the row · {name}", "此行第 {at:,} 篇文档 · {name}"),
     "mask.row_title": ("A stored row, token by token", "一条存储的行，逐 token"),
-    "mask.literal": (
-        "The text itself spells control tokens ({names}). They are encoded as text and have no power.",
-        "文本中出现了控制 token 的字面写法（{names}）。它们按普通文本编码，不起控制作用。",
-    ),
     "mask.no_records": ("There is no record to show.", "没有可显示的记录。"),
-    "mask.dropped": (
-        "This record is dropped, so nothing of it is trained. The reason: {reason}.",
-        "此记录会被丢弃，不参与训练。原因：{reason}。",
-    ),
-    "mask.strategy": ("strategy", "策略"),
-    "mask.record": ("record", "记录"),
-    "mask.reset": ("Back to the record", "恢复原记录"),
-    "mask.texts": ("What the strategy writes", "策略写入的文本"),
-    "mask.parameter": ("parameter", "参数"),
-    "mask.value": ("value", "值"),
-    "mask.first": ("The first {n:,} of {all:,} are drawn.", "仅绘制 {all:,} 个中的前 {n:,} 个。"),
     "mask.span": (
         "Places {start:,} to {stop:,} of {all:,} are drawn.",
         "绘制 {all:,} 个位置中的第 {start:,} 至 {stop:,} 个。",
@@ -551,13 +600,101 @@ WORDS: dict[str, tuple[str, str]] = {
     "packing.packs": ("packs", "包数"),
     "packing.documents_cut": ("documents cut", "被切断的文档"),
     "packing.tokens_lost": ("tokens lost", "丢失的 token"),
-    "packing.note": (
-        "★ is the algorithm chosen. Padding and trained are shares of all stored places. "
-        "Lost are tokens of documents longer than a pack, or of a tail that is dropped.",
-        "★ 为所选算法。填充与参与训练为占全部存储位置的比例。丢失的是比一包更长的文档或被丢弃的尾部的 token。",
+    "packing.filled": ("places that hold a token", "装有 token 的位置"),
+    "packing.outside": ("attention outside documents", "文档之外的注意力"),
+    "packing.legend_eos": ("EOS: a document ends", "EOS：文档结束"),
+    "packing.strip_eos": (", EOS {n:,}", "，EOS {n:,} 个"),
+    "packing.note_lost": (
+        "★ is the algorithm chosen. Lost are tokens of documents longer than a pack, or of a tail that is dropped.",
+        "★ 为所选算法。丢失的是比一包更长的文档或被丢弃的尾部的 token。",
     ),
+    "packing.note_outside": (
+        "Attention outside documents: the share of the pack size squared that joins places of different documents, or "
+        "padding, where no mask keeps them apart.",
+        "文档之外的注意力：若不用掩码隔开，打包长度的平方中连接不同文档或填充的位置所占的比例。",
+    ),
+    "packing.note_trained": (
+        "Padding and trained are shares of all stored places.",
+        "填充与参与训练为占全部存储位置的比例。",
+    ),
+    "packing.sweep": ("All algorithms over many pack sizes", "各种打包长度下的所有算法"),
+    "packing.sweep_note": (
+        "Shares of all places, documents, tokens, and of the attention. "
+        "The broken upright line is the pack size chosen.",
+        "分别为占全部位置、文档、token 及注意力的比例。竖虚线为所选打包长度。",
+    ),
+    "packing.numbers": ("the same in numbers", "对应的数值"),
     "packing.none": ("There is no document to pack.", "没有可打包的文档。"),
     "packing.size": ("pack size", "打包长度"),
+    # a vocabulary, and texts as tokens
+    "tokens.title": ("What is in this vocabulary?", "词表里有什么？"),
+    "tokens.sum": (
+        "{name}: {n:,} tokens, {control:,} of them control",
+        "{name}：{n:,} 个 token，其中控制 {control:,} 个",
+    ),
+    "tokens.sum_used": (", {n:,} ({share}) used in the texts looked at", "，所看文本用到 {n:,} 个（{share}）"),
+    "tokens.longest": ("The longest tokens", "最长的 token"),
+    "tokens.oddest": ("The oddest tokens", "最特别的 token"),
+    "tokens.token": ("token", "token"),
+    "tokens.id": ("id", "id"),
+    "tokens.characters": ("characters", "字符数"),
+    "tokens.bytes": ("bytes", "字节数"),
+    "tokens.used": ("times used", "使用次数"),
+    "tokens.kind": ("kind", "种类"),
+    "tokens.ids": ("tokens", "token 数"),
+    "tokens.examples": ("examples, the longest first", "示例（最长的在前）"),
+    "tokens.control": ("control tokens", "控制 token"),
+    "tokens.halves": ("parts of a character", "不完整的字符"),
+    "tokens.blanks": ("blanks only", "仅空白"),
+    "tokens.digits": ("several digits", "多位数字"),
+    "tokens.signs": ("four signs or more", "四个以上的符号"),
+    "tokens.invisible": ("with invisible characters", "含不可见字符"),
+    "tokens.unused": ("not used in the texts looked at", "所看文本未用到"),
+    "tokens.unknown": ("language unknown", "语言未知"),
+    "tokens.texts": ("{n:,} texts in {languages:,} languages", "{languages:,} 种语言的 {n:,} 篇文本"),
+    "tokens.texts_note": (
+        "Every box is a token; a box of bytes is a part of a character. Point at one to see its id and bytes.",
+        "每个方框是一个 token；显示字节的方框是不完整的字符。将指针移到其上可查看 id 与字节。",
+    ),
+    "tokens.text": (
+        "{source} · {characters:,} characters · {tokens:,} tokens · {bytes} bytes a token",
+        "{source} · {characters:,} 个字符 · {tokens:,} 个 token · 每个 token {bytes} 字节",
+    ),
+    "tokens.more": ("… {n:,} more", "……另有 {n:,} 个"),
+    # shards: how even they are, and the audit of an order
+    "shards.title": ("How even are the shards?", "分片有多均匀？"),
+    "shards.nothing": ("There is no file to look at.", "没有可查看的文件。"),
+    "shards.tokens": ("tokens", "token"),
+    "shards.rows": ("rows", "行"),
+    "shards.sum": ("{n:,} files, {low:,} to {high:,} {unit} each", "{n:,} 个文件，每个 {low:,} 至 {high:,} {unit}"),
+    "shards.sum_even": ("{n:,} files of {size:,} {unit}", "{n:,} 个文件，每个 {size:,} {unit}"),
+    "shards.histogram": ("How many files have which size:", "各种大小的文件数："),
+    "shards.before": ("Before: {n:,} files", "之前：{n:,} 个文件"),
+    "shards.after": ("After: {n:,} files", "之后：{n:,} 个文件"),
+    "shards.now": ("{n:,} files", "{n:,} 个文件"),
+    "shards.sizes": (
+        "{unit} in a file: smallest {low:,} · median {middle:,} · largest {high:,} · largest / smallest {ratio}",
+        "每个文件的 {unit}：最小 {low:,} · 中位数 {middle:,} · 最大 {high:,} · 最大 / 最小 {ratio}",
+    ),
+    "shards.some": ("{n:,} of the {of:,} files, spread over all:", "{of:,} 个文件中均匀选取的 {n:,} 个："),
+    "shards.others": ("{n:,} more sources", "另外 {n:,} 个来源"),
+    "shards.bin": ("{span} {unit}: {n:,} files", "{span} {unit}：{n:,} 个文件"),
+    "shards.sources": ("Sources, and their share from file to file", "各来源及其在各文件中的占比"),
+    "shards.range": ("least – most of a file", "单个文件中最少 – 最多"),
+    "shards.range_before": ("least – most of a file, before", "之前：单个文件中最少 – 最多"),
+    "shards.range_after": ("least – most of a file, after", "之后：单个文件中最少 – 最多"),
+    "shards.more_sources": ("{n:,} more sources are not listed.", "另有 {n:,} 个来源未列出。"),
+    "shards.audit": ("Is this an order to train on?", "这个顺序适合训练吗？"),
+    "shards.audit_passed": ("All {n:,} checks passed.", "全部 {n:,} 项检查通过。"),
+    "shards.audit_failed": ("{failed:,} of {n:,} checks failed.", "{n:,} 项检查中有 {failed:,} 项未通过。"),
+    "shards.audit_none": ("Nothing was checked.", "未作任何检查。"),
+    "shards.audit_verdict": ("verdict", "结论"),
+    "shards.audit_check": ("check", "检查"),
+    "shards.audit_value": ("measured", "实测"),
+    "shards.audit_ideal": ("ideal", "理想值"),
+    "shards.audit_limit": ("limit", "界限"),
+    "shards.passed": ("✓ passed", "✓ 通过"),
+    "shards.failed": ("✗ failed", "✗ 未通过"),
     # reports
     "report.bytes": ("bytes", "字节"),
     "report.changed": ("changed", "改动"),

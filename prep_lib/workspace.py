@@ -307,13 +307,15 @@ class Run:
             f"workspace: run {self.name!r} has nothing from {notebook} yet; run notebooks/{notebook}.ipynb first"
         )
 
-    def shards(self, text: str = "") -> Path:
+    def shards(self, text: str = "", notebook: str = "22_tensorize") -> Path:
         """Return a folder of shards.
 
         Parameters
         ----------
         text : str
-            A folder of the workspace, or the name of a run: what its 22_tensorize wrote. Empty: of this run.
+            A folder of the workspace, or the name of a run: what its `notebook` wrote. Empty: of this run.
+        notebook : str
+            The notebook whose output is meant.
 
         Raises
         ------
@@ -322,7 +324,7 @@ class Run:
         """
         if text and self.path(text).is_dir():
             return self.path(text)
-        return replace(self, name=text or self.name).find("22_tensorize")
+        return replace(self, name=text or self.name).find(notebook)
 
     def path(self, text: str | Path) -> Path:
         """Return the absolute path of `text`; a relative one means the workspace, wherever the kernel was started."""

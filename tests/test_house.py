@@ -23,7 +23,7 @@ ADDRESSES = {
     "papermill": {"prep_lib/press.py"},
     "nbconvert": {"prep_lib/press.py"},
     "numba": {"prep_lib/jit.py"},
-    "torch": {"prep_lib/tensors.py"},
+    "torch": {"prep_lib/tensors.py", "prep_lib/feed/dataset.py", "prep_lib/feed/loader.py"},
     "loky": {"prep_lib/engine.py"},
     "ipywidgets": None,  # every view.py
 }

@@ -24,8 +24,9 @@ import numpy as np
 from prep_lib.errors import BadParameter, BadShard
 from prep_lib.jit import kernel
 from prep_lib.seeds import stream
-from prep_lib.shards.h5 import Shard
+from prep_lib.shards.formats import open_shard
 from prep_lib.shards.manifest import read_manifest
+from prep_lib.shards.shard import Shard
 
 #: How two documents of the same id differ: a `Counts` field each, the worst last.
 KINDS = ("equal", "other_weight", "other_mask", "shorter", "other_ids", "torn")
@@ -323,7 +324,7 @@ def stored(folder: str | Path, spots: Sequence[Spot], key: str) -> Stored:
     """
     parts = []
     for spot in spots:
-        shard = Shard(Path(folder, spot.file))
+        shard = open_shard(Path(folder, spot.file))
         if not 0 <= spot.row < len(shard):
             raise BadShard(f"shards/compare: {shard.path} has no row {spot.row}; it was built anew since")
         row, piece = shard.row(spot.row), slice(spot.at, spot.at + spot.length)
@@ -373,7 +374,7 @@ class _Folder:
     def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
         self.path, self.manifest = path, manifest
         self.files = [entry["file"] for entry in manifest["shards"]]
-        self.open = lru_cache(_OPEN)(lambda number: Shard(self.path / self.files[number]))
+        self.open = lru_cache(_OPEN)(lambda number: open_shard(self.path / self.files[number]))
         if not self.files:
             raise BadShard(f"shards/compare: {path} has no shard")
         first, told = self.open(0), manifest["strategy"]
@@ -393,7 +394,7 @@ class _Folder:
         self.repeated = int(np.count_nonzero(self.again))
 
     def _read_shard(self, number: int, sources: dict[str, int], weighted: bool) -> tuple[np.ndarray, ...]:
-        shard = Shard(self.path / self.files[number])
+        shard = open_shard(self.path / self.files[number])
         if missing := [key for key in self.keys if key not in shard.keys]:
             raise BadShard(f"shards/compare: {shard.path} lacks {', '.join(missing)}, which other shards have")
         row, start, document, begin, length = self._pieces(shard)

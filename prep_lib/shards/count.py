@@ -3,6 +3,8 @@
     .prep/rows/00000.sequence.bin    the ids of all rows behind each other, one file an array
                      offsets.bin     (rows + 1, arrays) int64: where each row begins; one column when rows are packed
                      documents.bin   (rows,) which source and line each row was read from
+                     labels.bin      (rows,) group and end of the record's own id, of documents that are asked for them
+                     record_ids.bin  those ids behind each other
                      pieces.bin      what best_fit packs, ordered by length
                      counts.npy      how many pieces have each length
                      rejected.jsonl.zst
@@ -38,8 +40,10 @@ from prep_lib.files import Span
 from prep_lib.ledger import Ledger
 from prep_lib.record import Drop
 from prep_lib.seeds import key as draw
+from prep_lib.shards.shard import document_id
 from prep_lib.source import jsonl, parquet
 from prep_lib.tokens.pack import pieces
+from prep_lib.tokens.stream import Cost, Costs, group_of, measure, stem
 
 #: Where the ragged rows wait for the plan.
 ROWS = f"{HIDDEN}/rows"
@@ -59,8 +63,36 @@ EXCERPT = 4000
 #: Where a row was read from: which of the inputs, and the number of its line or row.
 DOCUMENT = np.dtype([("source", "<i4"), ("line", "<i8")])
 
+#: What a document says of itself: its group, and where its own id ends among all.
+LABEL = np.dtype([("group", "<i4"), ("id_end", "<i8")])
+
+#: Different sources and languages a task may meet: more of them are no sources, but titles or addresses.
+GROUPS = 1000
+
 #: A piece of a row, as it is stored: where it begins in the row and in the id file.
 PIECE = np.dtype([("row", "<i8"), ("start", "<i8"), ("begin", "<i8"), ("length", "<i4")])
+
+
+@dataclass(frozen=True)
+class Documents:
+    """How records that are documents say where they belong, and what is stored of them.
+
+    Parameters
+    ----------
+    source_field : str
+        Whose text is the document's source. Empty, or not in the record: the name of its file.
+    language_fields : tuple of str
+        The first that a record has is its language.
+    eos_id : int
+        Every document ends in exactly one.
+    max_id : int
+        The largest id that can occur.
+    """
+
+    source_field: str
+    language_fields: tuple[str, ...]
+    eos_id: int
+    max_id: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +108,8 @@ class Settings:
     shard_size: int | None
     seed: int
     sample: int
+    format: str = "h5"
+    documents: Documents | None = None
 
     @property
     def packed(self) -> bool:
@@ -91,7 +125,8 @@ class Settings:
     def counted(self) -> list[Any]:
         """What changes the files of a count task; the other settings change only what is made of them."""
         ordered = (self.packing, self.pack_size) if self.sorted else None
-        return [self.packed, ordered, self.max_length, self.too_long, self.seed]
+        asked = self.documents and [self.documents.source_field, list(self.documents.language_fields)]
+        return [self.packed, ordered, self.max_length, self.too_long, self.seed, asked]
 
 
 @dataclass(frozen=True)
@@ -199,6 +234,8 @@ class Counted:
     rows, tokens : int
     singles : tuple of str
         Arrays that have one value in every row.
+    groups : tuple of (source, language)
+        What `labels` refer to.
     """
 
     folder: Path
@@ -208,6 +245,7 @@ class Counted:
     rows: int
     tokens: int
     singles: tuple[str, ...] = ()
+    groups: tuple[tuple[str, str | None], ...] = ()
 
     def path(self, part: str) -> Path:
         """Return one of the files."""
@@ -222,6 +260,16 @@ class Counted:
     def documents(self) -> np.ndarray:
         """(rows,) of DOCUMENT."""
         return self._map("documents.bin", DOCUMENT)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """(rows,) of LABEL."""
+        return self._map("labels.bin", LABEL)
+
+    @property
+    def record_ids(self) -> np.ndarray:
+        """(bytes,) uint8, the own ids of all records behind each other."""
+        return self._map("record_ids.bin", np.dtype(np.uint8))
 
     @property
     def pieces(self) -> np.ndarray:
@@ -246,6 +294,7 @@ class Counted:
 def outputs(number: int, layout: Layout, settings: Settings) -> tuple[str, ...]:
     """Return the files a count task writes, relative to the build's folder."""
     parts = [*(f"{key}.bin" for key in layout.keys), "offsets.bin", "documents.bin", "rejected.jsonl.zst"]
+    parts += ["labels.bin", "record_ids.bin"] if settings.documents else []
     parts += ["pieces.bin", "counts.npy"] if settings.sorted else []
     return tuple(f"{ROWS}/{number:05d}.{part}" for part in parts)
 
@@ -295,17 +344,6 @@ def _alike(verdict: Row | Drop | BadRecord, layout: Layout, packed: bool) -> Row
     if isinstance(verdict, Row) and (detail := layout.mismatch(verdict, packed)):
         return BadRecord("other_arrays", detail)
     return verdict
-
-
-def document_id(source: str, number: int) -> str:
-    """Return the id of a record: line numbers for JSONL, row numbers for Parquet.
-
-    Examples
-    --------
-    >>> document_id("a.jsonl", 12), document_id("b.parquet", 3)
-    ('a.jsonl#L12', 'b.parquet[3]')
-    """
-    return f"{source}[{number}]" if source.endswith(".parquet") else f"{source}#L{number}"
 
 
 def read(span: Span) -> Iterator[tuple[int, bytes | dict[str, Any] | BadRecord]]:
@@ -377,10 +415,12 @@ class _Tally:
         self.ends = np.zeros(1 if settings.packed else len(layout.keys), np.int64)
         self.singles = np.ones(len(layout.keys), bool)
         self.ids = [key in layout.ids for key in layout.keys]
+        self.costs, self.groups, self.id_end = Costs(), dict[tuple[str, str | None], int](), 0
 
     def __enter__(self) -> _Tally:
         self.stack = contextlib.ExitStack()
         parts = [*(f"{key}.bin" for key in self.layout.keys), "offsets.bin", "documents.bin"]
+        parts += ["labels.bin", "record_ids.bin"] if self.settings.documents else []
         self.sinks = {part: self.stack.enter_context(self._path(part).open("wb")) for part in parts}
         self.sinks["offsets.bin"].write(self.ends.tobytes())
         raw = self.stack.enter_context(self._path("rejected.jsonl.zst").open("wb"))
@@ -433,6 +473,35 @@ class _Tally:
             run, rows = list(itertools.compress(run, fits)), list(itertools.compress(rows, fits))
         if rows:
             self._write(one, [at for _, at, _, _ in run], rows)
+            if self.settings.documents:
+                self._label(self.settings.documents, one, [record for _, _, record, _ in run], rows)
+
+    def _label(self, asked: Documents, one: Input, records: Sequence[dict[str, Any]], rows: Sequence[Row]) -> None:
+        """Write what documents say of themselves, and sum what they cost."""
+        labels, name = np.empty(len(rows), LABEL), stem(one.name)
+        fields = (asked.source_field, asked.language_fields)
+        groups = [group_of(record, name, *fields) for record in records]
+        labels["group"] = [self.groups.setdefault(group, len(self.groups)) for group in groups]
+        if len(self.groups) > GROUPS:
+            raise BadParameter(
+                f"build: records name more than {GROUPS:,} sources and languages under {asked.source_field!r}, such as "
+                f"{groups[-1][0]!r}; give source_field='' to count by file, or the field that names the source"
+            )
+        own = [record.get("id") for record in records]
+        spelled = [str(found).encode() if isinstance(found, str | int) else b"" for found in own]
+        labels["id_end"] = self.id_end + np.cumsum(list(map(len, spelled)))
+        self.id_end = int(labels["id_end"][-1])
+        with fs.space_for(self.out):
+            self.sinks["labels.bin"].write(labels.data)
+            self.sinks["record_ids.bin"].write(b"".join(spelled))
+        self._sum_costs(labels["group"], measure([record["text"] for record in records]), rows)
+
+    def _sum_costs(self, group: np.ndarray, sizes: np.ndarray, rows: Sequence[Row]) -> None:
+        counts = np.array([(row.content, row.literal_specials) for row in rows], np.int64)
+        sums = np.zeros((len(self.groups), 6), np.int64)
+        np.add.at(sums, group, np.hstack([np.ones((len(rows), 1), np.int64), sizes, counts]))
+        for (source, language), mine in zip(self.groups, sums.tolist(), strict=True):
+            self.costs.add(Cost(source, language, *mine))
 
     def _fitting(self, one: Input, run: Sequence[_Record], rows: Sequence[Row]) -> list[bool]:
         """Bring rows under the limit, in place; False stands for those that go."""
@@ -492,7 +561,8 @@ class _Tally:
         return {
             "rows": self.rows, "seen": self.seen.total(), "tokens": self.stored, "singles": singles,
             "literal_specials": self.literal_specials, "ledger": json.loads(self.ledger().to_json()),
-            "failed": +failed, "examples": self.examples,
+            "failed": +failed, "examples": self.examples, "groups": list(self.groups),
+            "costs": [cost.as_dict() for cost in self.costs.sorted()],
         }  # fmt: skip
 
     def ledger(self) -> Ledger:

@@ -4,7 +4,8 @@
               segments/  row, start, length, document one entry a piece, in file order; start: its place in the document
     ragged    sequence   (tokens,) int32              offsets/sequence (rows + 1,) int64
     numbers   prompt_length (rows,) int32             one value a row
-    both      documents/ source, line, sources        where each document was read from
+    both      documents/ source, line, sources        where each document was read from; of `build_shards` also
+                         group, groups, tokens, id, id_end
 
 Never one dataset a sequence: that reads hundreds of times slower. The data of a key lie in one piece, so a reader maps
 them straight from the file, as fast as raw bytes, and keeps no file open.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,31 +25,26 @@ from typing import TYPE_CHECKING, Any, overload
 
 import h5py
 import numpy as np
+import orjson
 
 from prep_lib.errors import BadInput, BadParameter, BadShard, PrepError
 from prep_lib.files import natural, space_for, temporary_name
-from prep_lib.shards.manifest import read_manifest
+from prep_lib.shards.shard import RESERVED, Shard, exact, row_blocks, split_groups
 from prep_lib.tensors import share, to_array, to_tensor
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-#: Groups of the layout; no key may be called so.
-RESERVED = ("offsets", "segments", "documents")
 
 _COLUMNS = {
     "segments": {"row", "start", "length", "document"},
     "documents": {"source", "line", "sources"},
 }
 
-#: Integer keys that count something and are no ids.
-NOT_IDS = ("prompt_length",)
+#: What documents have besides numbers; ``id`` is the bytes of all ids behind each other, ``id_end`` where each ends.
+_TEXTS = ("sources", "groups", "id", "id_end")
 
 #: Old enough for every reader of the last decade, new enough for checksums on what describes the data.
 _LIBVER = ("v108", "v108")
-
-#: Values looked at or written at once: bounds memory whatever the size of a shard.
-_BLOCK = 4 * 2**20
 
 
 class ShardWriter:
@@ -70,7 +67,7 @@ class ShardWriter:
     >>> with ShardWriter(path) as writer:
     ...     column = writer.create("sequence", (2, 3), np.int32)
     ...     column[0:2] = np.arange(6).reshape(2, 3)
-    >>> Shard(path).row(1)
+    >>> H5Shard(path).row(1)
     {'sequence': array([3, 4, 5], dtype=int32)}
     """
 
@@ -190,38 +187,17 @@ class Column:
             )
         if values.size:
             with space_for(self._path):
-                self._data[start:stop] = _exact(values, self._data.dtype, name)
+                self._data[start:stop] = exact(values, self._data.dtype, f"shards/h5: {name}")
 
 
-def _exact(values: np.ndarray, dtype: np.dtype, name: str) -> np.ndarray:
-    """Convert to the stored type, or refuse: an id that does not fit must never wrap."""
-    if values.dtype == dtype:
-        return values
-    with np.errstate(all="ignore"):
-        stored = values.astype(dtype)
-    if not np.array_equal(stored, values):
-        wrong = values[stored != values][0]
-        raise BadParameter(f"shards/h5: {name}: value {wrong} does not fit {dtype}; store a wider type")
-    return stored
-
-
-class Shard:
+class H5Shard(Shard):
     """Read one shard; rows are views of the memory-mapped file.
 
     Parameters
     ----------
     path : path
-
-    Attributes
-    ----------
-    keys : tuple of str
-        In the order they were written.
-    columns : dict of str -> ndarray
-        The whole data of each key, read-only: (rows, pack_size), (tokens,) or (rows,).
-    offsets : dict of str -> (rows + 1,) int64
-        Of the ragged keys.
-    rows : dict of str -> int
-        How many each key has. `len` is the one number of them all.
+    writable : bool
+        True: a write to a column stays in this process; it never reaches the file.
 
     Raises
     ------
@@ -229,17 +205,23 @@ class Shard:
         If the file cannot be read, is cut, or does not have the layout of this module.
     """
 
+    where = "shards/h5"
+
     def __init__(self, path: str | Path, *, writable: bool = False) -> None:
         self.path = Path(path)
         # Copy on write: a stray write stays in this process and never reaches the file.
         self._mode = "c" if writable else "r"
         with _open(self.path) as file:
             self._check_layout(file)
+            # One map for all datasets: each holds a handle of the system, and shards are many.
+            self._mapped = np.asarray(np.memmap(self.path, np.uint8, self._mode))  # type: ignore[call-overload]
             self.keys = tuple(name for name in file if name not in RESERVED)
             self.columns = {key: self._map(file[key]) for key in self.keys}
             self.offsets = {key: self._map(file["offsets"][key]) for key in file.get("offsets", ())}
             self.segment_columns = {name: self._map(data) for name, data in file.get("segments", {}).items()}
-            self.document_columns = {name: self._map(data) for name, data in file.get("documents", {}).items()}
+            documents = {name: self._map(data) for name, data in file.get("documents", {}).items()}
+        self._texts = {name: documents.pop(name) for name in _TEXTS if name in documents}
+        self.document_columns = documents
         self.rows = {key: self._count(key) for key in self.keys}
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -263,7 +245,7 @@ class Shard:
         at = data.id.get_offset()
         if at is None or data.size == 0:
             return data[()]
-        return np.asarray(np.memmap(self.path, data.dtype, self._mode, at, data.shape))  # type: ignore[call-overload]
+        return np.ndarray(data.shape, data.dtype, self._mapped, at)
 
     def _count(self, key: str) -> int:
         offsets, values = self.offsets.get(key), self.columns[key]
@@ -274,106 +256,26 @@ class Shard:
             raise self._bad(f"offsets/{key} does not divide the {len(values):,} values of {key}")
         return len(offsets) - 1
 
-    def _bad(self, what: str) -> BadShard:
-        return BadShard(f"shards/h5: {self.path}: {what}")
-
-    def __len__(self) -> int:
-        counts = set(self.rows.values())
-        if len(counts) > 1:
-            raise self._bad(f"keys differ in rows: {self.rows}")
-        return counts.pop() if counts else 0
-
-    def row(self, i: int) -> dict[str, np.ndarray]:
-        """Return row `i` of every key; a number of a ragged shard comes without dimension."""
-        self._check_row(i)
-        return {key: self._value(key, i) for key in self.keys}
-
-    def _check_row(self, i: int) -> None:
-        if not 0 <= i < len(self):
-            raise IndexError(f"shards/h5: {self.path.name} has no row {i}; it has {len(self):,}")
-
-    def _value(self, key: str, i: int) -> np.ndarray:
-        offsets, values = self.offsets.get(key), self.columns[key]
-        return np.asarray(values[i]) if offsets is None else values[offsets[i] : offsets[i + 1]]
-
-    def segments(self, i: int) -> dict[str, np.ndarray]:
-        """Return the pieces row `i` is made of, in order; what is left of a packed row is padding.
-
-        Returns
-        -------
-        dict of (n,) integers
-            ``length`` in tokens; ``document``, see `document`; ``start``, where the piece begins in its document's row,
-            in tokens. A row that is not packed is one piece, and its document has the row's number.
-        """
-        self._check_row(i)
-        if not self.packed:
-            whole = {"start": 0, "length": len(self._value(self.ids[0], i)), "document": i}
-            return {name: np.array([value]) for name, value in whole.items()}
-        pieces = slice(*np.searchsorted(self.segment_columns["row"], (i, i + 1)))
-        return {name: column[pieces] for name, column in self.segment_columns.items() if name != "row"}
-
-    def document(self, i: int) -> str:
-        """Return where document `i` was read from: ``file.jsonl#L12``, ``file.parquet[11]``.
-
-        Raises
-        ------
-        IndexError
-            If the shard knows no such document.
-        """
-        if not self.document_columns or not 0 <= i < len(self.document_columns["line"]):
-            raise IndexError(f"shards/h5: {self.path.name} has no document {i}")
-        source, line = self.sources[self.document_columns["source"][i]], int(self.document_columns["line"][i])
-        return f"{source}[{line}]" if source.endswith(".parquet") else f"{source}#L{line}"
-
-    def document_counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (n,) documents, and the (n,) tokens and (n,) targets each has here: a piece of a pack, or a whole row.
-
-        Of the first ids; where they have no mask, every token is a target.
-        """
-        key = self.ids[0]
-        if self.packed:
-            row, length = self.segment_columns["row"], self.segment_columns["length"].astype(np.int64)
-            document, begin = self.segment_columns["document"], _begins(row, length, self.columns[key].shape[1])
-        else:
-            offsets = self.offsets[key]
-            document, begin, length = np.arange(len(self)), offsets[:-1], np.diff(offsets)
-        mask = self.mask_of(key)
-        if mask is None or not len(length):
-            return document, length, length
-        # Behind a piece stands the next one, or padding, which no mask trains: its targets reach to the next piece.
-        targets = np.add.reduceat(self.columns[mask].reshape(-1).view(np.uint8), begin, dtype=np.int64)
-        return document, length, np.where(length > 0, targets, 0)
-
     @property
-    def packed(self) -> bool:
-        """Whether rows are packs with segments."""
-        return bool(self.segment_columns)
-
-    @property
-    def sources(self) -> list[str]:
+    def sources(self) -> list[str]:  # type: ignore[override]
         """Names of the inputs, as documents refer to them."""
-        return [name.decode("utf-8", "surrogateescape") for name in self.document_columns.get("sources", ())]
+        return [name.decode("utf-8", "surrogateescape") for name in self._texts.get("sources", ())]
 
     @property
-    def ids(self) -> tuple[str, ...]:
-        """The keys that hold token ids."""
-        return tuple(key for key in self.keys if self.columns[key].dtype.kind in "iu" and key not in NOT_IDS)
+    def groups(self) -> list[tuple[str, str | None]]:  # type: ignore[override]
+        """Source and language of records, as documents refer to them."""
+        return split_groups(orjson.loads(bytes(group)) for group in self._texts.get("groups", ()))
 
     @property
-    def tokens(self) -> int:
-        """Tokens in all rows, padding apart; of every key of ids where rows are not packed."""
-        if self.packed:
-            return int(self.segment_columns["length"].sum())
-        return sum(self.columns[key].size for key in self.ids)
-
-    def mask_of(self, key: str) -> str | None:
-        """Return the key of the mask that belongs to a key of ids, None if there is none."""
-        names = (f"{key}_mask", "loss_mask") if key == "sequence" else (f"{key}_mask",)
-        return next((name for name in names if name in self.keys), None)
+    def record_ids(self) -> list[str | None]:  # type: ignore[override]
+        """The own ids of records."""
+        raw, ends = self._texts.get("id", b""), self._texts.get("id_end", np.zeros(0, np.int64)).tolist()
+        spelled = bytes(raw)
+        return [spelled[a:b].decode("utf-8") or None for a, b in itertools.pairwise([0, *ends])]
 
 
-def _reopen(path: Path, writable: bool) -> Shard:
-    return Shard(path, writable=writable)
+def _reopen(path: Path, writable: bool) -> H5Shard:
+    return H5Shard(path, writable=writable)
 
 
 @contextlib.contextmanager
@@ -442,7 +344,7 @@ class Rows(Sequence["Tensor"]):
 
 
 def _map_rows(path: Path, key: str) -> Rows:
-    shard = Shard(path, writable=True)
+    shard = H5Shard(path, writable=True)
     return Rows(to_tensor(shard.columns[key]), shard.offsets.get(key), (path, key))
 
 
@@ -516,8 +418,8 @@ class IOHandler:
         """
         path = Path(file_path)
         if not share_memory:
-            return {key: _map_rows(path, key) for key in Shard(path).keys}
-        shard = Shard(path, writable=True)
+            return {key: _map_rows(path, key) for key in H5Shard(path).keys}
+        shard = H5Shard(path, writable=True)
         return {key: Rows(share(values), _own(shard.offsets.get(key))) for key, values in shard.columns.items()}
 
     @staticmethod
@@ -581,40 +483,3 @@ def _write_rows(writer: ShardWriter, key: str, rows: list[np.ndarray], ragged: b
     for first, last in row_blocks(offsets):
         column[int(offsets[first]) : int(offsets[last])] = np.concatenate(rows[first:last])
     writer.write(f"offsets/{key}", offsets)
-
-
-def row_blocks(offsets: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield row ranges of about `_BLOCK` values: a write a row costs a hundred times more."""
-    first, rows = 0, len(offsets) - 1
-    while first < rows:
-        last = int(np.searchsorted(offsets, offsets[first] + _BLOCK, side="right")) - 1
-        last = min(max(last, first + 1), rows)
-        yield first, last
-        first = last
-
-
-def _begins(row: np.ndarray, length: np.ndarray, width: int) -> np.ndarray:
-    """Return where each piece begins in the tokens of all rows, rows behind each other."""
-    before = np.cumsum(length) - length
-    return row * width + before - before[np.searchsorted(row, row)]
-
-
-def document_counts(folder: str | Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return how many tokens and how many targets each stored document has, both (n,) int64, as they were read.
-
-    A document that is cut into several packs, or shards, is one document here.
-
-    Raises
-    ------
-    BadShard
-        If the folder has no manifest, or a shard cannot be read.
-    """
-    whole: list[np.ndarray] = [np.zeros((4, 0), np.int64)]
-    for entry in read_manifest(folder)["shards"]:
-        shard = Shard(Path(folder, entry["file"]))
-        document, *counts = shard.document_counts()
-        whole.append(np.stack([shard.document_columns[name][document] for name in ("source", "line")] + counts))
-    source, line, tokens, targets = np.concatenate(whole, axis=1)
-    names, place = np.unique(np.stack([source, line]), axis=1, return_inverse=True)
-    summed = (np.bincount(place.ravel(), counts, minlength=names.shape[1]) for counts in (tokens, targets))
-    return tuple(total.astype(np.int64) for total in summed)  # type: ignore[return-value]

@@ -2,7 +2,8 @@
 
     {"format": "h5",
      "shards": [{"file": "chunk_0.h5", "sequences": 8, "tokens": 96, "dtype": "int32",
-                 "bytes": 2432, "sha256": "9f…", "sources": {"web": 96}}],
+                 "bytes": 2432, "sha256": "9f…", "sources": {"web": 96},
+                 "beside": [{"file": …, "bytes": …, "sha256": …}]}],      only where files stand beside a shard
      "seq_len": 16, "dropped_remainder_tokens": 9, "totals": {…}, "tokenizer": {…}, "strategy": {…}, "seed": 42,
      "packing": {…}, "pre_shuffled": true, "recipe": null, "parents": []}
 
@@ -28,6 +29,9 @@ KEYS = (
     "pre_shuffled", "recipe", "parents",
 )  # fmt: skip
 SHARD_KEYS = ("file", "sequences", "tokens", "dtype", "bytes", "sha256", "sources")
+#: The files beside a shard, each with bytes and sha256; only where there are some.
+BESIDE = "beside"
+FILE_KEYS = ("file", "bytes", "sha256")
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,12 @@ class Finding:
 
 
 def shard_entry(
-    path: str | Path, sequences: int, tokens: int, dtype: str, sources: Mapping[str, int]
+    path: str | Path,
+    sequences: int,
+    tokens: int,
+    dtype: str,
+    sources: Mapping[str, int],
+    beside: Sequence[str | Path] = (),
 ) -> dict[str, Any]:
     """Describe one finished shard: what the writer counted, and what the disk holds.
 
@@ -63,10 +72,30 @@ def shard_entry(
         Of the ids.
     sources : mapping of str -> int
         How many of the tokens come from each input, by its name.
+    beside : sequence of path
+        The shard's side files; they get ``file``, ``bytes`` and ``sha256`` of their own under ``beside``.
     """
+    numbers = {"sequences": int(sequences), "tokens": int(tokens), "dtype": str(dtype)}
+    name, size, sha256 = file_entry(path).values()
+    entry = {"file": name, **numbers, "bytes": size, "sha256": sha256, "sources": dict(sorted(sources.items()))}
+    return entry | ({BESIDE: [file_entry(each) for each in beside]} if beside else {})
+
+
+def file_entry(path: str | Path, **told: Any) -> dict[str, Any]:
+    """Describe a finished file: its name, what is `told` of it, and what the disk holds."""
     path = Path(path)
-    numbers = {"file": path.name, "sequences": int(sequences), "tokens": int(tokens), "dtype": str(dtype)}
-    return {**numbers, "bytes": path.stat().st_size, "sha256": digest(path), "sources": dict(sorted(sources.items()))}
+    return {"file": path.name, **told, "bytes": path.stat().st_size, "sha256": digest(path)}
+
+
+def files_of(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the files of one shard, each with ``file, bytes, sha256``: the shard itself, then those beside it.
+
+    Examples
+    --------
+    >>> [one["file"] for one in files_of({"file": "a.bin", "beside": [{"file": "a.segments.npy"}]})]
+    ['a.bin', 'a.segments.npy']
+    """
+    return [entry, *entry.get(BESIDE, ())]
 
 
 def write_manifest(
@@ -95,12 +124,12 @@ def write_manifest(
     seq_len : int or None, tokens
         Length of every row; None when rows differ.
     totals : mapping
-        Whatever the builder summed; ``written`` and ``padding`` (tokens) are checked by `verify`.
+        Whatever the builder summed; `verify` checks ``written, padding`` (tokens), ``documents, written_eos, groups``.
     seed : int or None
         None when nothing was drawn.
     dropped_remainder_tokens : int
     tokenizer : mapping or None
-        ``name, size, max_id, sha256``.
+        ``name, size, max_id, eos_id, sha256``.
     strategy, packing, recipe : JSON values
         None when there was none. ``packing["algorithm"]`` is read by `packing_algorithm`.
     pre_shuffled : bool
@@ -125,9 +154,9 @@ def write_manifest(
         "strategy": strategy, "seed": seed, "packing": packing, "pre_shuffled": pre_shuffled, "recipe": recipe,
         "parents": list(parents),
     }  # fmt: skip
-    names = [entry["file"] for entry in values["shards"]]
+    names = [file["file"] for entry in values["shards"] for file in files_of(entry)]
     if len(set(names)) < len(names):
-        raise BadParameter(f"shards/manifest: a shard is named twice: {', '.join(names)}")
+        raise BadParameter(f"shards/manifest: a file is named twice: {', '.join(names)}")
     path = Path(folder, NAME)
     with write_whole(path) as file:
         file.write(_encode(values))
@@ -137,9 +166,15 @@ def write_manifest(
 def _checked(entry: Mapping[str, Any]) -> dict[str, Any]:
     if missing := [key for key in SHARD_KEYS if key not in entry]:
         raise BadParameter(f"shards/manifest: a shard lacks {', '.join(missing)}; make it with shard_entry")
-    if "/" in entry["file"] or "\\" in entry["file"]:
-        raise BadParameter(f"shards/manifest: {entry['file']!r} is a path; a shard is named by its file name alone")
-    return {key: entry[key] for key in SHARD_KEYS}
+    for name in (file["file"] for file in files_of(entry)):
+        if _is_path(name):
+            raise BadParameter(f"shards/manifest: {name!r} is a path; a shard is named by its file name alone")
+    return {key: entry[key] for key in (*SHARD_KEYS, BESIDE) if key in entry}
+
+
+def _is_path(name: Any) -> bool:
+    """Say whether a name leads anywhere but to a file of the folder."""
+    return not isinstance(name, str) or name in ("", ".", "..") or bool(set(name) & set("/\\\0"))
 
 
 def _encode(values: Mapping[str, Any]) -> bytes:
@@ -171,9 +206,17 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     missing = [key for key in KEYS if key not in stored] if isinstance(stored, dict) else list(KEYS)
     if missing:
         raise BadShard(f"shards/manifest: {path} lacks {', '.join(missing)}; it was not written by this workbench")
+    if not isinstance(stored["shards"], list):
+        raise BadShard(f"shards/manifest: the shards of {path} are no list; it was not written by this workbench")
     for entry in stored["shards"]:
         if not isinstance(entry, dict) or any(key not in entry for key in SHARD_KEYS):
             raise BadShard(f"shards/manifest: a shard of {path} lacks one of {', '.join(SHARD_KEYS)}")
+        for beside in entry.get(BESIDE, ()):
+            if not isinstance(beside, dict) or any(key not in beside for key in FILE_KEYS):
+                raise BadShard(f"shards/manifest: a file beside {entry['file']} of {path} lacks {', '.join(FILE_KEYS)}")
+        # Somebody else's manifest must not have us read, or link, what lies outside its folder.
+        if outside := [file["file"] for file in files_of(entry) if _is_path(file["file"])]:
+            raise BadShard(f"shards/manifest: {path} names {outside[0]!r}, which is no file name")
     return stored
 
 

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 
+from prep_lib.errors import BadShard
 from prep_lib.jit import kernel
+from prep_lib.shards.bin import id_dtype
 from prep_lib.shards.count import DOCUMENT, PIECE, Counted, Layout, Settings
-from prep_lib.shards.h5 import ShardWriter
+from prep_lib.shards.formats import FORMATS
 from prep_lib.shards.manifest import shard_entry
 from prep_lib.tokens.pack import LengthIndex, Plan, assign, concat_pieces, pack_order
+from prep_lib.tokens.stream import Census, census
 
 #: Tokens to a shard when `shard_size` is None: about a third of a GB with a mask, a few minutes of work.
 SHARD_TOKENS = 2**26
@@ -72,6 +77,24 @@ class Rows:
     def documents(self, part: np.ndarray, row: np.ndarray) -> np.ndarray:
         """Return where some rows were read from, (n,) of DOCUMENT."""
         return self.take(part, row, lambda counted: counted.documents, DOCUMENT)
+
+    def lengths(self, part: np.ndarray, row: np.ndarray) -> np.ndarray:
+        """Return the tokens of some rows as a whole, (n,) int64; of packed rows only."""
+        begin, end = (self.take(part, row + step, lambda counted: counted.offsets[:, 0]) for step in (0, 1))
+        return end - begin
+
+    @cached_property
+    def groups(self) -> list[tuple[str, str | None]]:
+        """Source and language of all documents, in order."""
+        found = {group for part in self.parts for group in part.groups}
+        return sorted(found, key=lambda group: (group[0], group[1] or ""))
+
+    def stored_dtype(self, key: str) -> np.dtype[Any]:
+        """Return the type an array has on disk: flat ids are as narrow as the tokenizer allows."""
+        documents = self.settings.documents
+        if self.settings.format == "bin" and documents is not None and key in self.layout.ids:
+            return id_dtype(documents.max_id)
+        return self.layout.dtype(key)
 
 
 def by_part(part: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -131,6 +154,8 @@ class _Told:
         Of every piece, or row.
     cut : int
         Documents with a piece that begins inside them.
+    census : Census or None
+        Of the EOS in it; None where rows are no documents.
     """
 
     part: np.ndarray
@@ -138,21 +163,45 @@ class _Told:
     document: np.ndarray
     tokens: np.ndarray
     cut: int = 0
+    census: Census | None = None
 
 
 def write(rows: Rows, shard: int, first: int, last: int, memory: int, out: Path) -> dict[str, Any]:
     """Write the rows first:last as one shard; `memory` bounds the bytes held at once."""
-    path = out / f"chunk_{shard}.h5"
-    with ShardWriter(path) as file:
+    kind = FORMATS[rows.settings.format]
+    path, *beside = (out / name for name in kind.outputs(shard))
+    with kind.writer(path) as file:
         told = (_write_ragged if rows.plan is None else _write_packed)(file, rows, first, last, memory)
         documents = rows.documents(told.part, told.row)
         file.strings("documents/sources", rows.names)
         file.write("documents/source", documents["source"])
         file.write("documents/line", documents["line"])
+        if rows.settings.documents is not None:
+            _write_labels(file, rows, told)
     tokens = _by_source(rows.names, documents["source"][told.document], told.tokens)
-    dtype = str(rows.layout.dtype(rows.layout.ids[0]))
-    entry = shard_entry(path, last - first, int(told.tokens.sum()), dtype, tokens)
-    return {"entry": entry, "tokens": tokens, "cut": told.cut}
+    dtype = str(rows.stored_dtype(rows.layout.ids[0]))
+    entry = shard_entry(path, last - first, int(told.tokens.sum()), dtype, tokens, beside)
+    return {"entry": entry, "tokens": tokens, "cut": told.cut, "eos": told.census.eos if told.census else None}
+
+
+def _write_labels(file: Any, rows: Rows, told: _Told) -> None:
+    """Write what the documents say of themselves: group, length as a whole, and their own ids."""
+    place = {group: at for at, group in enumerate(rows.groups)}
+    group = np.empty(len(told.part), np.int32)
+    texts: list[bytes] = [b""] * len(told.part)
+    for number, mine in by_part(told.part):
+        part, row = rows.parts[number], told.row[mine]
+        known = np.array([place[each] for each in part.groups], np.int32)
+        group[mine] = known[part.labels["group"][row]]
+        spelled, ends = bytes(part.record_ids), part.labels["id_end"]
+        begins = np.where(row > 0, ends[row - 1], 0)
+        for at, begin, end in zip(mine.tolist(), begins.tolist(), ends[row].tolist(), strict=True):
+            texts[at] = spelled[begin:end]
+    file.strings("documents/groups", [orjson.dumps(each).decode() for each in rows.groups])
+    file.write("documents/group", group)
+    file.write("documents/tokens", rows.lengths(told.part, told.row))
+    file.write("documents/id", np.frombuffer(b"".join(texts), np.uint8))
+    file.write("documents/id_end", np.cumsum([len(text) for text in texts], dtype=np.int64))
 
 
 def _by_source(names: list[str], source: np.ndarray, tokens: np.ndarray) -> dict[str, int]:
@@ -181,18 +230,21 @@ def _trained(rows: Rows, found: _Pieces) -> np.ndarray:
     return trained if rows.layout.masks else found.length
 
 
-def _write_packed(file: ShardWriter, rows: Rows, first: int, last: int, memory: int) -> _Told:
+def _write_packed(file: Any, rows: Rows, first: int, last: int, memory: int) -> _Told:
     found, size = _find(rows, first, last), rows.settings.pack_size
     places = found.places(size)
+    counted = _Census(rows, found, places) if rows.settings.documents is not None else None
     for key in rows.layout.keys:
         dtype = rows.layout.dtype(key)
-        column = file.create(key, (last - first, size), dtype)
+        column = file.create(key, (last - first, size), rows.stored_dtype(key))
         # Half for what is being filled, half for what the library is writing.
         block = max(1, min(memory // 2, BLOCK) // (size * dtype.itemsize))
         target = np.empty((min(block, last - first), size), dtype)
         for low in range(0, last - first, block):
             high = min(low + block, last - first)
-            column[low:high] = _fill(rows, key, found, places, low, target[: high - low])
+            column[low:high] = filled = _fill(rows, key, found, places, low, target[: high - low])
+            if counted is not None:
+                counted.add(filled, low)
     # The documents of the shard, each once, in the order they were read.
     before = np.cumsum([0, *(part.rows for part in rows.parts)])
     number, document = np.unique(before[found.part] + found.row, return_inverse=True)
@@ -200,15 +252,47 @@ def _write_packed(file: ShardWriter, rows: Rows, first: int, last: int, memory: 
     for name, values in (("row", found.pack), ("start", found.start), ("document", document)):
         file.write(f"segments/{name}", values.astype(np.int64))
     file.write("segments/length", found.length.astype(np.int32))
-    return _Told(part, number - before[part], document, found.length, _cut(rows, found))
+    total = counted.total if counted is not None else None
+    return _Told(part, number - before[part], document, found.length, _cut(rows, found), total)
+
+
+class _Census:
+    """Proves while a shard of documents is filled that each ends in one EOS, and that there is no other."""
+
+    def __init__(self, rows: Rows, found: _Pieces, places: np.ndarray) -> None:
+        assert rows.settings.documents is not None
+        self._size, self._eos, self._pad = (
+            rows.settings.pack_size,
+            rows.settings.documents.eos_id,
+            rows.settings.pad_value,
+        )
+        ending = found.start + found.length == rows.lengths(found.part, found.row)
+        # Documents that end in the shard, front to back, and how much of each row is filled.
+        self._ends = np.sort((places + found.length)[ending])
+        self._filled = np.bincount(found.pack, found.length).astype(np.int64)
+        self.total = Census(0, 0, 0)
+
+    def add(self, filled: np.ndarray, low: int) -> None:
+        """Count the rows from `low` on; any EOS out of place stops the build."""
+        begin, stop = low * self._size, low * self._size + filled.size
+        inside = self._ends[np.searchsorted(self._ends, begin, "right") : np.searchsorted(self._ends, stop, "right")]
+        ids = filled.reshape(-1)
+        if self._pad == self._eos:
+            # Padding is known by length: it must not count as an end where both are one id.
+            padding = np.arange(self._size) >= self._filled[low : low + len(filled), None]
+            ids = np.where(padding.reshape(-1), -1, ids)
+        self.total += census(ids, inside - begin, self._eos)
+        if self.total.misplaced:
+            raise BadShard(
+                f"shards/write: {self.total.misplaced:,} ends of documents and EOS do not stand together; "
+                "the tokenizer gave an EOS inside a text, or none behind it"
+            )
 
 
 def _cut(rows: Rows, found: _Pieces) -> int:
     """Count the documents that are cut: their first piece is shorter than they are, so each counts in one shard."""
     begun = found.start == 0
-    part, row = found.part[begun], found.row[begun]
-    begin, end = (rows.take(part, row + step, lambda counted: counted.offsets[:, 0]) for step in (0, 1))
-    return int(np.count_nonzero(found.length[begun] < end - begin))
+    return int(np.count_nonzero(found.length[begun] < rows.lengths(found.part[begun], found.row[begun])))
 
 
 def _find(rows: Rows, first: int, last: int) -> _Pieces:
@@ -261,7 +345,7 @@ def _fill(rows: Rows, key: str, found: _Pieces, places: np.ndarray, low: int, ta
     return target
 
 
-def _write_ragged(file: ShardWriter, rows: Rows, first: int, last: int, memory: int) -> _Told:
+def _write_ragged(file: Any, rows: Rows, first: int, last: int, memory: int) -> _Told:
     slices, keys = list(_slices(rows.parts, first, last)), rows.layout.keys
     nothing = np.zeros((0, len(keys)), np.int64)
     lengths = np.concatenate([nothing, *(np.diff(part.offsets[a : b + 1], axis=0) for part, a, b in slices)])

@@ -310,9 +310,10 @@ def _rename_vocabulary(model: dict[str, Any], aliases: dict[str, str]) -> None:
         model["merges"] = [merge for merge in model["merges"] if not _makes(merge, aliases)]
 
 
-def _makes(merge: str | list[str], aliases: dict[str, str]) -> bool:
+def _makes(merge: str | list[str], pieces: Collection[str]) -> bool:
+    """Tell whether a merge takes one of the pieces, or gives one."""
     left, right = merge.split(" ") if isinstance(merge, str) else merge
-    return left in aliases or right in aliases or left + right in aliases
+    return left in pieces or right in pieces or left + right in pieces
 
 
 def _reraise_interrupt(error: BaseException) -> None:
@@ -460,8 +461,9 @@ class AutoTokenizer:
         vocab_size: int = 32_000,
         min_frequency: int = 0,
         special_tokens: Sequence[str] | None = None,
+        byte_fallback: bool = False,
     ) -> AutoTokenizer:
-        """Train a byte-level BPE and become it. The same texts give the same ``tokenizer.json``, byte for byte.
+        """Train a BPE and become it. The same texts give the same ``tokenizer.json``, byte for byte.
 
         Parameters
         ----------
@@ -473,6 +475,16 @@ class AutoTokenizer:
             A pair seen less often is not merged; 0 as 1.
         special_tokens : sequence of str or None
             They take the first ids. None: `special.CONTROL_TOKENS`.
+        byte_fallback : bool
+            False: byte-level, every merge begins with bytes. True: it begins with the characters seen, and a character
+            that was not seen becomes its bytes, ``<0xE4><0xBD><0xA0>``. Both give every text back as it was.
+
+        Raises
+        ------
+        BadParameter
+            If the ids do not suffice for bytes, special tokens and, with `byte_fallback`, the characters seen.
+        BadInput
+            If a text is not valid Unicode.
         """
         specials = list(special.CONTROL_TOKENS if special_tokens is None else special_tokens)
         if isinstance(texts, str):
@@ -482,7 +494,8 @@ class AutoTokenizer:
                 f"tokens/tokenizer: vocab_size={vocab_size} is too small; 256 bytes and {len(specials)} special tokens"
                 f" need at least {256 + len(specials)}"
             )
-        self._take(_Found(_trained(texts, vocab_size, min_frequency, specials), f"bpe-{vocab_size}"))
+        train = _trained_on_characters if byte_fallback else _trained
+        self._take(_Found(train(texts, vocab_size, min_frequency, specials), f"bpe-{vocab_size}"))
         return self
 
     def _take(self, found: _Found) -> None:
@@ -840,8 +853,9 @@ class AutoTokenizer:
         return folder
 
     def describe(self) -> dict[str, Any]:
-        """Return what a manifest says of it: ``name, size, max_id, sha256``."""
-        return {"name": self.name, "size": self.size, "max_id": self.max_id, "sha256": self._model.sha256}
+        """Return what a manifest says of it: ``name, size, max_id, eos_id, sha256``."""
+        told = {"name": self.name, "size": self.size, "max_id": self.max_id, "eos_id": self.eos_token_id}
+        return {**told, "sha256": self._model.sha256}
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = {name: value for name, value in vars(self).items() if name != "_known"}
@@ -875,11 +889,42 @@ def _trained(texts: Iterable[str], vocab_size: int, min_frequency: int, specials
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
+    _train(engine, texts, trainer)
+    return str(engine.to_str())
+
+
+def _train(engine: tokenizers.Tokenizer, texts: Iterable[str], trainer: trainers.BpeTrainer) -> None:
     try:
         engine.train_from_iterator(texts, trainer)
     except (TypeError, UnicodeEncodeError) as error:
         raise BadInput(f"tokens/tokenizer: a training text is not valid Unicode: {_first_line(error)}") from None
-    return str(engine.to_str())
+
+
+def _trained_on_characters(texts: Iterable[str], vocab_size: int, min_frequency: int, specials: list[str]) -> str:
+    engine = tokenizers.Tokenizer(models.BPE(byte_fallback=True))
+    engine.pre_tokenizer = pre_tokenizers.Split(tokenizers.Regex(_PIECES), "isolated")
+    engine.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    spelled = [f"<0x{byte:02X}>" for byte in range(256)]
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, min_frequency=min_frequency, special_tokens=[*specials, *spelled], show_progress=False
+    )
+    _train(engine, texts, trainer)
+    spec = _parse(engine.to_str())
+    if len(spec["model"]["vocab"]) > vocab_size:
+        raise BadParameter(
+            f"tokens/tokenizer: vocab_size={vocab_size} is too small; 256 bytes, {len(specials)} special tokens and "
+            f"the characters of the texts are {len(spec['model']['vocab']):,}; use more, or byte_fallback=False"
+        )
+    # Bytes are pieces of the model, not control: and a text that spells one must not become it by merges.
+    pieces = set(spelled)
+    spec["added_tokens"] = [token for token in spec["added_tokens"] if token["content"] not in pieces]
+    spec["model"]["merges"] = [merge for merge in spec["model"]["merges"] if not _makes(merge, pieces)]
+    return orjson.dumps(spec).decode()
+
+
+#: Where words are cut, as GPT-2 does (Radford et al. 2019): contractions, letters, digits and others, each with the
+#: blank before it.
+_PIECES = r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 
 
 def _unusable(texts: Sequence[Any]) -> BadRecord:

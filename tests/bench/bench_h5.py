@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from prep_lib.shards.h5 import IOHandler, Shard, ShardWriter
+from prep_lib.shards.h5 import H5Shard, IOHandler, ShardWriter
 from prep_lib.tensors import to_tensor
 
 RUNS, ROWS, PACK, BATCH = 9, 20_000, 2048, 16
@@ -57,7 +57,7 @@ def run() -> list[dict[str, Any]]:
         with ShardWriter(Path(folder, "packed.h5")) as writer:
             writer.write("sequence", ids)
         written = ids.nbytes / 1e6 / (time.perf_counter() - start)
-        shard, raw = Shard(Path(folder, "packed.h5")), bare(Path(folder, "packed.bin"), ids)
+        shard, raw = H5Shard(Path(folder, "packed.h5")), bare(Path(folder, "packed.bin"), ids)
         sequential = ratio(lambda: packed(shard.columns["sequence"]), lambda: packed(raw))
 
         lengths = np.clip(random.lognormal(6, 0.9, ROWS), 8, 4096).astype(np.int64)

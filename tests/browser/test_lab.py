@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nbformat
 import pytest
 import yaml
 from conftest import prep
@@ -229,6 +230,31 @@ def test_every_control_has_a_name_that_is_seen_and_read_aloud(opened: tuple[Any,
     assert len(labels) > 20
     assert "" not in labels
     assert names_without(page, ".prep-controls") == []
+
+
+#: Two cells of a person's own, and nothing read from disk.
+PACKS = ["from widgets.packing.view import view", "view([600, 900, 300, 2000, 40], pack_size=1024, apply=print)"]
+
+
+def test_packs_follow_controls_that_have_names(browser: Any, lab: Lab) -> None:
+    from playwright.sync_api import expect
+
+    kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    cells = [nbformat.v4.new_code_cell(source) for source in PACKS]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), lab.workspace / "packs.ipynb")
+    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    page = context.new_page()
+    lab.run_all(page, "packs.ipynb")
+    live = page.locator(".prep-page-live")
+    expect(live.locator(".best td").first).to_have_text("★ best_fit", timeout=60_000)
+    page.get_by_label("algorithm").select_option("concat")
+    expect(live.locator("section:has(.strip)")).to_contain_text("4 of 4 packs by concat")
+    page.get_by_label("pack size").select_option("64")
+    expect(live).to_contain_text("packs of 64 tokens")
+    expect(live.get_by_role("img", name="documents cut. concat: 512 80.0 %")).to_have_count(1)
+    page.get_by_role("button", name="Apply").click()
+    expect(live).not_to_contain_text("differ from the parameters cell")
+    context.close()
 
 
 def names_without(page: Any, selector: str) -> list[str]:

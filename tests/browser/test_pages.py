@@ -18,16 +18,19 @@ from prep_lib.chat.template import ChatTemplate
 from prep_lib.ledger import Ledger
 from prep_lib.markup import Html, document
 from prep_lib.shards.compare import compare
+from prep_lib.shuffle.audit import Check
 from prep_lib.special import IM_END, IM_START
 from prep_lib.tokens.tokenizer import AutoTokenizer
 from widgets.doctor.page import page as draw_doctor
 from widgets.ledger.page import page as draw_ledger
 from widgets.mask import difference
-from widgets.mask.page import page as draw_mask
 from widgets.mask.page import row
-from widgets.mask.state import start
 from widgets.packing.page import page as draw_packing
 from widgets.packing.state import State, count
+from widgets.shards.page import audit
+from widgets.shards.page import view as draw_shards
+from widgets.shards.state import Held
+from widgets.tokens.page import texts, vocabulary
 from widgets.workbench import state as workbench
 from widgets.workbench.page import page as draw_workbench
 
@@ -45,7 +48,10 @@ FAULTY = (
     "{% if add_generation_prompt %}" + IM_START + "assistant\n{% endif %}{# " + NASTY + " #}"
 )
 PREFER = {"prompt": f"Which? {NASTY}", "chosen": "The HDF5 shards.", "rejected": f"None. {NASTY}" * 30}
-PAGES = ["ledger", "mask", "packing", "row", "workbench", "preference", "target", "doctor", "difference"]
+PAGES = [
+    "ledger", "packing", "row", "stream", "shards", "tokens", "workbench", "preference", "target", "doctor",
+    "difference",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +94,28 @@ def toy_difference(tokenizer: AutoTokenizer, folder: Path, lang: str) -> str:
     return "".join(each.html for each in (*pages, difference.document(found, tokenizer, lang)))
 
 
+def toy_shards(lang: str) -> str:
+    """More sources than there are colours, few files before and many after, and an audit that fails."""
+    names = [NASTY, *(f"source {at} · en" for at in range(9))]
+    before = [Held(f"{name}.jsonl", 100 * at + 1, {name: 100 * at + 1}) for at, name in enumerate(names)]
+    after = [Held(f"shard-{at:05d}.bin", 40 * len(names) + at, dict.fromkeys(names, 40)) for at in range(30)]
+    checks = [
+        Check("lag", 0.2, 0.0, 0.05, False, f"{NASTY} A sentence that says what was measured, and how."),
+        Check("batch_sources", 5.9, 6.0, 5.4, True, "Different sources in a batch of 512 rows, on average."),
+    ]
+    return "".join(each.html for each in (draw_shards(after, before, lang=lang), audit(checks, lang)))
+
+
+def toy_tokens(tokenizer: AutoTokenizer, lang: str) -> str:
+    documents = [
+        (NASTY, "en", f"Which files hold the masks? {NASTY}"),
+        ("tea", "zh", "你好! 茶" * 90),
+        ("x", None, "W" * 999),
+    ]
+    ids, _ = tokenizer.encode_many([text for *_, text in documents])
+    return vocabulary(tokenizer, ids, lang).html + texts(tokenizer, documents, lang=lang).html
+
+
 @pytest.fixture
 def write(tokenizer: AutoTokenizer, tmp_path: Path) -> Callable[[str, str], Path]:
     """Write one of the pages as a whole document and return its path."""
@@ -95,11 +123,17 @@ def write(tokenizer: AutoTokenizer, tmp_path: Path) -> Callable[[str, str], Path
     def writer(name: str, lang: str = "en") -> Path:
         ids = [*tokenizer.encode("Which files?"), 1, *tokenizer.encode("The shards."), 1, 2, 2]
         first = len(tokenizer.encode("Which files?")) + 1
+        rest = len(ids) - first - 2
+        mask = [at >= first and at < first + rest for at in range(len(ids))]
         html = {
             "ledger": lambda: draw_ledger(toy_ledger(), lang),
-            "mask": lambda: draw_mask(start(tokenizer, [TALK], lang=lang)),
             "packing": lambda: draw_packing(State(count(np.arange(1, 900)), "concat", 1024, lang)),
-            "row": lambda: row(ids, tokenizer=tokenizer, lengths=[first, len(ids) - first - 2], lang=lang).html,
+            "row": lambda: (
+                row(ids, mask, tokenizer=tokenizer, lengths=[first, rest], names=[NASTY, "b"], lang=lang).html
+            ),
+            "stream": lambda: row(ids, tokenizer=tokenizer, lengths=[first, rest], names=[NASTY, "b"], lang=lang).html,
+            "shards": lambda: toy_shards(lang),
+            "tokens": lambda: toy_tokens(tokenizer, lang),
             "workbench": lambda: toy_workbench(tokenizer, lang),
             "preference": lambda: toy_workbench(tokenizer, lang, PREFER, max_length=0),
             "target": lambda: toy_workbench(tokenizer, lang, show="target", other="policy: answers"),
@@ -196,20 +230,20 @@ def test_every_text_can_be_read(
 
 
 def test_a_notebooks_own_theme_wins_over_the_system(write: Callable[..., Path], open_file: Callable[..., Any]) -> None:
-    page = open_file(write("mask"), dark=True).page
+    page = open_file(write("row"), dark=True).page
     page.evaluate("document.body.dataset.jpThemeLight = 'true'")
     assert page.evaluate("getComputedStyle(document.querySelector('.prep')).backgroundColor") == "rgb(255, 255, 255)"
 
 
 @pytest.mark.parametrize("width", [1180, 390])
 def test_the_keyboard_brings_up_why(write: Callable[..., Path], open_file: Callable[..., Any], width: int) -> None:
-    page = open_file(write("mask"), width=width).page
+    page = open_file(write("row"), width=width).page
     assert visible(page, ".why") == []
     page.locator(".chips .chip.ctl.on").focus()
     (why,) = visible(page, ".why")
-    assert re.fullmatch(r"turn 1 \(assistant\) · stop: where the turn ends\s+Trained\. The model must .*", why)
+    assert re.fullmatch(r"document 1 of the row · b\s+Trained\. The stored loss mask is True here\.", why)
     (detail,) = visible(page, ".chips .chip > i:last-child")
-    assert re.fullmatch(r"id 4 · position \d+ · bytes 3C EF BD 9C .*", detail)
+    assert re.fullmatch(r"id 1 · position \d+ · bytes 3C EF BD 9C .*", detail)
     page.keyboard.press("Tab")
     assert "Not trained." in visible(page, ".why")[0]
 
@@ -224,7 +258,7 @@ def test_the_pointer_brings_up_why_and_takes_it_away(write: Callable[..., Path],
 
 def test_the_panel_stays_in_view_inside_its_box(write: Callable[..., Path], open_file: Callable[..., Any]) -> None:
     """It lies under the row of tokens, whichever token is chosen, and hides none of them."""
-    page = open_file(write("mask"), width=390).page
+    page = open_file(write("row"), width=390).page
     page.locator(".chips .chip").last.focus()
     row_box, panel = page.locator(".chips").bounding_box(), page.locator(".why:visible").bounding_box()
     assert panel["y"] >= row_box["y"] + row_box["height"]
@@ -241,6 +275,7 @@ def test_trained_and_control_differ_in_more_than_colour(
         return page.locator(f".legend .chip{selector}").first.evaluate(f"e => getComputedStyle(e).{name}")
 
     assert style(".on", "fontWeight") == "700"
+    assert style(".eos", "borderLeftStyle") == "solid"
     assert style(".on", "borderBottomStyle") == "solid"
     assert style(".ctl", "borderLeftStyle") == "solid"
     assert "repeating-linear-gradient" in style(".pad", "backgroundImage")
@@ -250,3 +285,35 @@ def test_bars_say_their_numbers_to_a_screen_reader(write: Callable[..., Path], o
     page = open_file(write("ledger")).page
     labels = [bar.get_attribute("aria-label") for bar in page.locator("[role=img]").all()]
     assert labels[0] == "fit: in 10 · kept 7 · dropped 3 · failed 0"
+
+
+def test_curves_differ_in_more_than_colour_and_say_their_numbers(
+    write: Callable[..., Path], open_file: Callable[..., Any]
+) -> None:
+    page = open_file(write("packing")).page
+    plots = page.locator("svg.plot[role=img]")
+    assert plots.count() == 4
+    assert plots.nth(1).get_attribute("aria-label").startswith("documents cut. concat: 512 ")
+    dashes = page.evaluate(
+        "() => [...document.querySelectorAll('.swatch .line')].map(e => getComputedStyle(e).strokeDasharray)"
+    )
+    marks = page.evaluate("() => [...document.querySelectorAll('.swatch .mark')].map(e => e.getAttribute('d'))")
+    assert len(set(dashes)) == len(set(marks)) == 4
+
+
+def test_ends_and_cuts_of_documents_differ_in_more_than_colour(
+    write: Callable[..., Path], open_file: Callable[..., Any]
+) -> None:
+    page = open_file(write("packing")).page
+
+    def right(selector: str) -> str:
+        return page.locator(f".strip .bar > {selector}").first.evaluate("e => getComputedStyle(e).borderRightStyle")
+
+    assert (right(".ends"), right(".goes")) == ("solid", "dashed")
+    assert "EOS" in page.locator(".strip .bar").first.get_attribute("aria-label")
+
+
+def test_what_failed_is_said_in_words(write: Callable[..., Path], open_file: Callable[..., Any]) -> None:
+    page = open_file(write("shards")).page
+    assert page.locator("section:has(.note) tbody tr td:first-child").all_inner_texts() == ["✗ failed", "✓ passed"]
+    assert page.locator("[role=alert]").inner_text().split() == ["✗", "1", "of", "2", "checks", "failed."]

@@ -22,7 +22,7 @@ from prep_lib.chat.template import BUILT_IN, ChatTemplate
 from prep_lib.errors import BadInput, BadParameter, BadRecord, TooManyLost
 from prep_lib.ledger import Ledger
 from prep_lib.record import Drop
-from prep_lib.shards.h5 import Shard
+from prep_lib.shards.h5 import H5Shard
 from prep_lib.shards.manifest import read_manifest
 from prep_lib.shards.verify import verify
 from prep_lib.tokens.tokenizer import AutoTokenizer
@@ -56,8 +56,8 @@ def build(source, out, **given):
     return cache_jsonl(source, out, Letters(None), engine=given.pop("engine", "inline"), **given)
 
 
-def shards(folder: Path) -> list[Shard]:
-    return [Shard(folder / entry["file"]) for entry in read_manifest(folder)["shards"]]
+def shards(folder: Path) -> list[H5Shard]:
+    return [H5Shard(folder / entry["file"]) for entry in read_manifest(folder)["shards"]]
 
 
 def spell(ids: np.ndarray) -> str:

@@ -115,7 +115,7 @@ def test_what_is_wrong_is_said_before_anything_runs(ws, capsys):
         (["doctor", "a.jinja", "--force"], "prep doctor: chat/doctor: --force is for --write DIR"),
         (["doctor", "a.jinja", "--write", "in.jsonl"], "prep doctor: chat/doctor: in.jsonl is a file"),
         (["convert", "none", "--to", "trl"], "prep convert: shards/interop: no folder none"),
-        (["convert", "none", "--to", "nemo"], "prep convert: shards/interop: unknown trainer 'nemo'; known: axolotl"),
+        (["convert", "none", "--to", "nemo"], "prep convert: shards/interop: unknown program 'nemo'; known: axolotl"),
     ],
 )
 def test_a_wrong_question_is_two_and_one_line(ws, capsys, arguments, message):
@@ -259,8 +259,8 @@ def test_convert_says_what_it_wrote_and_how_it_is_read(ws, capsys):
     build(ws / "packed")
     assert main(["convert", "packed/", "--to", "trl"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == f"{ws}/packed-trl: 2 rows, 9 tokens, 5 targets"
-    assert said[1] == f"next: python {ws}/packed-trl/read_me.py, and README.md for the trainer's settings"
+    assert said[0] == f"{ws}/packed-trl: 2 rows, 3 documents, 9 tokens, 5 targets"
+    assert said[1] == f"next: python {ws}/packed-trl/read_me.py, and README.md for the program's settings"
     assert main(["convert", "packed", "--to", "axolotl", "--out", "elsewhere"]) == 0
     assert (ws / "elsewhere/convert.json").is_file()
 
@@ -272,6 +272,19 @@ def test_convert_says_what_it_wrote_and_how_it_is_read(ws, capsys):
     (ws / "packed/manifest.json").unlink()
     assert main(["convert", "packed", "--to", "trl"]) == 1
     assert "no manifest.json in packed" in capsys.readouterr().err
+
+
+def test_convert_for_megatron_prints_the_line_it_is_told(ws, capsys):
+    from toy_shards import DOCUMENTS, store
+
+    store(ws / "a b", documents=DOCUMENTS | {2: (0, [9, 2, 1, 4, 4])})
+    assert main(["convert", "a b", "--to", "megatron"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{ws}/a b-megatron: 3 documents, 11 tokens",
+        "2 tokens were dropped with the last pack: a document ends before its end",
+        f"--data-path 5 '{ws}/a b-megatron/code_text_document' 6 '{ws}/a b-megatron/web_en_text_document'",
+        f"next: python {ws}/a b-megatron/read_me.py, and README.md for the program's settings",
+    ]
 
 
 def test_numbers_nobody_has_are_dashes():

@@ -193,8 +193,37 @@ def test_preferences_differ_and_share_their_query() -> None:
     assert 10 < cut < 90
 
 
+@pytest.mark.parametrize(
+    ("kind", "language", "sources"),
+    [
+        ("english", "en", {"stdlib", "packages", "readme", "licence"}),
+        ("chinese", "zh", {"planted", "workbench", "jupyter"}),
+        ("code", "python", {"stdlib_code", "packages_code"}),
+    ],
+)
+def test_records_for_pretraining_say_their_source_and_language(kind: str, language: str, sources: set[str]) -> None:
+    rows = list(corpus.KINDS[kind](120))
+    assert {row["source"] for row in rows} == sources
+    assert {row["language"] for row in rows} == {language}
+    assert len({row["id"] for row in rows}) == len(rows) > 30
+    assert all(set(row) == {"id", "text", "source", "language"} for row in rows)
+    assert all(0 < len(row["text"]) <= corpus.MAX_RECORD and row["text"].strip() for row in rows)
+
+
+def test_the_chinese_records_are_chinese() -> None:
+    text = "".join(row["text"] for row in corpus.chinese())
+    assert sum("一" <= character <= "鿿" for character in text) > 0.4 * len(text)
+
+
+def test_code_that_cannot_be_read_is_counted(toy: Path) -> None:
+    skipped: Counter[str] = Counter()
+    read = {row["id"] for row in corpus.code(100, skipped=skipped)}
+    assert {"toy_package.good.py", "toy_package.syntax.py"} <= read
+    assert skipped == {"source_unreadable": 2, "text_too_long": 1, "package_not_installed": 1}
+
+
 def test_fewer_rows_are_the_first_of_more() -> None:
-    for rows in (corpus.questions, corpus.conversations, corpus.preferences):
+    for rows in (corpus.questions, corpus.conversations, corpus.preferences, corpus.english, corpus.code):
         assert list(rows(5)) == list(rows(20))[:5]
 
 

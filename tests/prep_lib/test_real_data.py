@@ -15,7 +15,7 @@ import pytest
 
 from prep_lib import AutoTokenizer, IOHandler, ProcessorFactory, cache_jsonl, corpus, verify
 from prep_lib.files import Span, open_bytes
-from prep_lib.shards.h5 import Shard
+from prep_lib.shards.h5 import H5Shard
 from prep_lib.shards.manifest import read_manifest
 from prep_lib.source import jsonl
 from prep_lib.source.export import chunk_files, export
@@ -145,7 +145,7 @@ def stored(folder: Path, key: str) -> dict[str, tuple[list[int], list[bool]]]:
     mask_name = "loss_mask" if key == "sequence" else f"{key}_mask"
     found: dict[str, list[tuple[int, list[int], list[bool]]]] = {}
     for entry in read_manifest(folder)["shards"]:
-        shard, loaded = Shard(folder / entry["file"]), IOHandler.load_h5(folder / entry["file"], share_memory=False)
+        shard, loaded = H5Shard(folder / entry["file"]), IOHandler.load_h5(folder / entry["file"], share_memory=False)
         for row in range(len(shard)):
             ids, mask = loaded[key][row].tolist(), loaded[mask_name][row].tolist()
             segments = shard.segments(row)
@@ -223,7 +223,7 @@ def check_mask(
 def test_both_answers_of_a_pair_begin_with_one_prompt(tokenizer, tokenizers, exported, tmp_path) -> None:
     processor = ProcessorFactory.create_with_strategy_name("dpo", tokenizers[tokenizer], "chatml", **CHATML[tokenizer])
     cache_jsonl(exported("dpo"), tmp_path, processor, engine="inline")
-    shard = Shard(tmp_path / "chunk_0.h5")
+    shard = H5Shard(tmp_path / "chunk_0.h5")
     assert len(shard) > 0.9 * ROWS
     for row in map(shard.row, range(len(shard))):
         length = int(row["prompt_length"])

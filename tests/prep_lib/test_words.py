@@ -15,7 +15,7 @@ from prep_lib.words import LANGS, WORDS, say
 
 ROOT = Path(__file__).parents[2]
 #: Where words are shown.
-SHOWN = [*(ROOT / "widgets").rglob("*.py"), *(ROOT / "prep_lib").glob("*.py")]
+SHOWN = [*(ROOT / "widgets").rglob("*.py"), *(ROOT / "prep_lib").rglob("*.py")]
 
 
 def braces(text: str) -> set[str]:
@@ -77,9 +77,9 @@ def test_values_are_put_in() -> None:
 
 def test_an_unknown_key_names_those_of_its_page() -> None:
     with pytest.raises(
-        UnknownName, match=r"words: unknown key 'mask.titel'; did you mean 'mask.title'\? known: mask\."
+        UnknownName, match=r"words: unknown key 'packing.titel'; did you mean 'packing.title'\? known: packing\."
     ):
-        say("mask.titel")
+        say("packing.titel")
 
 
 def test_an_unknown_language_names_the_known_ones() -> None:

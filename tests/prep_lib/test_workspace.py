@@ -147,6 +147,8 @@ def test_shards_are_a_folder_or_what_a_run_wrote(ws):
     for name in ("r", "before"):
         (open_run(name, "22_tensorize").data / "manifest.json").touch()
         assert run.shards("" if name == "r" else name) == ws / "runs" / name / "data" / "22_tensorize"
+    (open_run("r", "15_pack").data / "manifest.json").touch()
+    assert run.shards("", "15_pack") == ws / "runs" / "r" / "data" / "15_pack"
     (ws / "elsewhere").mkdir()
     assert run.shards("elsewhere") == ws / "elsewhere"
 

@@ -1,13 +1,13 @@
-"""Tokens as chips, coloured by loss, each with the sentence that says why it is or is not trained.
+"""A stored row as chips, coloured by loss, each with the sentence that says why it is or is not trained.
 
 trained   bold, underlined       context   plain
 control   boxed                  padding   hatched
 
-⟦im▁start⟧user ↵ 你好 ⟦im▁end⟧ ↵ ⟦im▁start⟧assistant ↵ **Hi** **!** ⟦**im▁end**⟧ ↵
+⟦im▁start⟧user ↵ 你好 ⟦im▁end⟧ ↵ ⟦im▁start⟧assistant ↵ **Hi** **!** ⟦**im▁end**⟧ ↵ ╎ a document begins
 ─────────────────────────────────────────────────────────────────────────────────
 id 3 · position 22 · bytes EF BD 9C …
-turn 1 (assistant) · stop: where the turn ends
-Trained. The model must learn to write the token it stops at, or its answers never end.
+document 0 of the row · a.jsonl#L12
+Trained. The stored loss mask is True here.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from prep_lib.chat.strategy import Piece
 from prep_lib.errors import BadParameter
-from prep_lib.markup import Html, Page, card, chip, chips, code, escape, fold, join, note, percent, snippet, table, tag
+from prep_lib.markup import Html, Page, card, chip, chips, escape, join, percent, snippet, tag
 from prep_lib.special import MARKER
 from prep_lib.words import say
-from widgets.mask.state import Said, State, processor_type, record, shown, texts, unsaved, used, work
 
 if TYPE_CHECKING:
     from prep_lib.tokens.tokenizer import AutoTokenizer
@@ -33,144 +31,18 @@ MOST = 2_000
 Group = tuple[str, str, list[Html], str]
 
 
-def page(state: State) -> str:
-    """Return the whole widget as HTML; the same live and in a report."""
-    lang = state.lang
-    head = [tag("h1", say("mask.title", lang)), _sub(state)]
-    if record(state) is None:
-        return snippet(join([*head, note("warn", say("mask.no_records", lang))]), lang)
-    result = work(state)
-    said = texts(state)
-    remarks = [note("bad", result.problem)] if result.problem else []
-    remarks += [note("bad", say("mask.dropped", lang, reason=result.dropped))] if result.dropped else []
-    remarks += [note("warn", text) for text in result.warned]
-    rows = [_tokens(state, key, pieces, said) for key, pieces in result.sequences]
-    right = tag("div", *remarks, _literals(state, said), *rows)
-    body = tag("div", tag("div", _talk(said, lang), _texts(state)), right, cls="two")
-    return snippet(join([*head, _unsaved(state), body]), lang)
+#: Colours that tell neighbouring documents apart: ``o0`` to ``o5`` of the stylesheet.
+COLOURS = 6
 
 
-def _sub(state: State) -> Html:
-    at, n = (state.index + 1, len(state.records)) if state.records else (0, 0)
-    strategy, name = "–" if _plain(state) else state.strategy, state.tokenizer.describe()["name"]
-    return tag("p", say("mask.sub", state.lang, strategy=strategy, at=at, n=n, tokenizer=name), cls="sub")
-
-
-def _plain(state: State) -> bool:
-    """Whether the record is a text without turns: no strategy has a say in it."""
-    return processor_type(record(state) or {}) == "pt"
-
-
-def _unsaved(state: State) -> Html:
-    lines = unsaved(state)
-    return join([note("warn", say("differs", state.lang)), code(lines)]) if lines else Html()
-
-
-def _talk(said: Iterable[Said], lang: str) -> Html:
-    turns = [_turn(one, lang) for one in said]
-    return card(say("mask.conversation", lang), tag("div", *turns, cls="talk"))
-
-
-def _turn(one: Said, lang: str) -> Html:
-    on = one.role in ("assistant", "document") and not one.context
-    name = say("mask.is_trained", lang, role=one.role) if on else one.role
-    return tag("div", tag("small", name), escape(one.text, breaks=True), cls="turn on" if on else "turn")
-
-
-def _texts(state: State) -> Html:
-    """What the strategy writes around the turns, changed parameters with a star."""
-    lang, changed = state.lang, dict(state.params)
-    told = {} if _plain(state) else used(state)
-    rows = [(f"★ {name}" if name in changed else name, _value(value)) for name, value in told.items()]
-    grid = table([say("mask.parameter", lang), say("mask.value", lang)], rows, words=2)
-    return card("", fold(say("mask.texts", lang), grid)) if rows else Html()
-
-
-def _value(value: object) -> Html:
-    return tag("code", escape(shown(value), blanks=True) if isinstance(value, str) else repr(value))
-
-
-def _literals(state: State, said: Iterable[Said]) -> Html:
-    names = dict.fromkeys(name for one in said for name in state.tokenizer.literal_specials(one.text))
-    return note("warn", say("mask.literal", state.lang, names=", ".join(names))) if names else Html()
-
-
-def _tokens(state: State, key: str, pieces: Sequence[Piece], said: Sequence[Said]) -> Html:
-    lang, control = state.lang, state.tokenizer.control_ids
-    ids = [token for piece in pieces for token in piece.ids]
-    trained = sum(len(piece.ids) for piece in pieces if piece.trained)
-    counts = say(
-        "mask.counts", lang, n=len(ids), trained=trained, share=percent(trained, len(ids)),
-        control=sum(token in control for token in ids),
-    )  # fmt: skip
-    title = say("mask.tokens", lang) if key == "sequence" else f"{say('mask.tokens', lang)} · {key}"
-    drawn = chips(_explained(state, pieces, said), say("mask.hint", lang), say("mask.row_label", lang))
-    cut = tag("p", say("mask.first", lang, n=MOST, all=len(ids)), cls="dim small") if len(ids) > MOST else ""
-    return card(title, tag("p", counts, cls="dim small"), _legend(lang), drawn, cut)
-
-
-def _legend(lang: str, stored: bool = False) -> Html:
-    kinds = {"on": "mask.legend_trained", "": "mask.legend_context", "ctl": "mask.legend_control"}
-    kinds |= {"pad": "mask.legend_padding"} if stored else {}
+def _legend(lang: str, masked: bool) -> Html:
+    kinds = {"on": "mask.legend_trained", "": "mask.legend_context"} if masked else {}
+    kinds |= {"ctl": "mask.legend_control", "ctl eos": "mask.legend_eos", "pad": "mask.legend_padding"}
     word = say("mask.legend_word", lang)
     shown = [join([tag("b", word, cls=f"chip {kind}".strip()), " ", say(key, lang)]) for kind, key in kinds.items()]
-    shown += [join([tag("span", cls="box new-mark"), say("mask.legend_document", lang)])] if stored else []
+    begins = say("mask.legend_document" if masked else "mask.legend_documents", lang)
+    shown += [join([tag("span", cls="box new-mark"), begins])]
     return tag("div", *(tag("span", part) for part in [*shown, say("mask.legend_symbols", lang)]), cls="legend")
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Why
-# ---------------------------------------------------------------------------------------------------------------------
-
-
-def _explained(state: State, pieces: Sequence[Piece], said: Sequence[Said]) -> Iterator[Group]:
-    """A group a piece: its chips, which turn and part it is, and why."""
-    lang, draw = state.lang, _Chips(state.tokenizer, state.lang)
-    # Of a preference pair both answers follow the same question: turn 1 is whichever is shown.
-    at, before = 0, -1
-    for piece in pieces:
-        if at >= MOST:
-            return
-        one = said[piece.turn]
-        heading = say("mask.where", lang, turn=piece.turn, role=one.role, part=say(f"mask.part_{piece.part}", lang))
-        sentence = f"{say('mask.yes' if piece.trained else 'mask.no', lang)} {why(piece, one, lang)}"
-        ids = piece.ids[: MOST - at]
-        yield heading, sentence, draw(ids, at, "on" if piece.trained else ""), "line" if piece.turn != before else ""
-        at, before = at + len(ids), piece.turn
-
-
-def why(piece: Piece, said: Said, lang: str = "en") -> str:
-    """Return the sentence that says why the tokens of a piece are or are not trained.
-
-    Parameters
-    ----------
-    piece : Piece
-    said : Said
-        The text of its turn.
-    lang : str
-
-    Examples
-    --------
-    >>> why(Piece([3], True, 1, "stop"), Said("response", "assistant", "Hi!"))
-    'The model must learn to write the token it stops at, or its answers never end.'
-    """
-    return say(f"mask.why_{_reason(piece, said)}", lang, role=said.role)
-
-
-def _reason(piece: Piece, said: Said) -> str:
-    if said.role == "document":
-        return "eos" if piece.part == "stop" else "document"
-    if piece.trained:
-        return {"start": "opening", "content": "answer", "stop": "stop", "after": "after"}[piece.part]
-    if said.role != "assistant":
-        return {"start": "open", "content": "read"}.get(piece.part, "closed")
-    if piece.part == "start":
-        return "prompt"
-    if said.context:
-        return "context_answer"
-    if not said.text:
-        return "silent"
-    return "behind" if piece.part == "after" else "untold"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -209,13 +81,15 @@ class _Chips:
     """Draws ids in a row."""
 
     def __init__(self, tokenizer: AutoTokenizer, lang: str) -> None:
-        self._labels, self._lang = Labels(tokenizer), lang
+        self._labels, self._eos, self._lang = Labels(tokenizer), tokenizer.eos_token_id, lang
 
     def __call__(self, ids: Iterable[int], first: int, kinds: str) -> list[Html]:
         return [self._one(int(token), at, kinds) for at, token in enumerate(ids, first)]
 
     def _one(self, token: int, at: int, kinds: str) -> Html:
         label, raw, control = self._labels(token)
+        # Padding may have the id of EOS and ends nothing.
+        control += " eos" if token == self._eos and "pad" not in kinds else ""
         return chip(label, f"{control} {kinds}".strip(), say("mask.detail", self._lang, id=token, at=at, bytes=raw))
 
 
@@ -291,7 +165,9 @@ def row(
     stop = min(start + MOST, len(ids))
     part = start > 0 or stop < len(ids)
     cut = tag("p", say("mask.span", lang, start=start, stop=stop - 1, all=len(ids)), cls="dim small") if part else ""
-    box = card(say("mask.row_title", lang), tag("p", counts, cls="dim small"), _legend(lang, stored=True), drawn, cut)
+    box = card(
+        say("mask.row_title", lang), tag("p", counts, cls="dim small"), _legend(lang, mask is not None), drawn, cut
+    )
     return Page(snippet(box, lang), f"row: {counts}" if lang == "en" else counts)
 
 
@@ -320,10 +196,20 @@ def _stored(
     draw, before = _Chips(tokenizer, lang), None
     for place, members in groupby(places):
         n = sum(1 for _ in members)
-        new = "new" if place.document != before and place.document is not None else ""
-        kinds = ("pad " if place.document is None else "") + ("on" if place.target else "")
-        yield *_told(place, unmasked, names, lang), draw(ids[at : at + n], at, kinds.strip()), new
+        kinds, group = _kinds(place, unmasked)
+        if place.document != before and place.document is not None:
+            group = f"new {group}"
+        yield *_told(place, unmasked, names, lang), draw(ids[at : at + n], at, kinds), group.strip()
         at, before = at + n, place.document
+
+
+def _kinds(place: _Place, unmasked: bool) -> tuple[str, str]:
+    """The classes of the chips of a run, and of the run: colours tell documents apart where no mask needs them."""
+    if place.document is None:
+        return ("pad on" if place.target else "pad"), ""
+    if unmasked:
+        return "", f"doc o{place.document % COLOURS}"
+    return ("on" if place.target else ""), ""
 
 
 def _told(place: _Place, unmasked: bool, names: Sequence[str] | None, lang: str) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """The packing widget: turn algorithm and pack size, and see the packs.
 
-algorithm ▾   pack size ──●──   [Apply]
+algorithm ▾   pack size ▾   [Apply]
 page
 """
 
@@ -57,10 +57,9 @@ class PackingView(View):
 def _controls(state: State) -> dict[str, Any]:
     lang = state.lang
     algorithm = widgets.Dropdown(options=list(ALGORITHMS), description=say("algorithm", lang))
-    size = widgets.SelectionSlider(
-        options=[(f"{stop:,}", stop) for stop in sizes(state)], value=state.pack_size,
-        description=say("packing.size", lang), layout={"width": "420px"},
-    )  # fmt: skip
+    # A list and no slider: that has no name for a screen reader.
+    stops = [(f"{stop:,}", stop) for stop in sizes(state)]
+    size = widgets.Dropdown(options=stops, value=state.pack_size, description=say("packing.size", lang))
     apply = widgets.Button(description=say("apply", lang), button_style="primary")
     named = {"algorithm": algorithm, "pack_size": size, "apply": apply}
     return {name: control.add_class(f"prep-{name.replace('_', '-')}") for name, control in named.items()}
@@ -72,6 +71,8 @@ def view(
     *,
     algorithm: str = "best_fit",
     pack_size: int = 4096,
+    tail: str = "pad",
+    size_name: str = "pack_size",
     lang: str = "en",
     apply: Callable[[dict[str, Any]], Any] | None = None,
 ) -> PackingView:
@@ -82,12 +83,17 @@ def view(
     lengths : (n,) integers, tokens
         Of all rows, in the order of the stream.
     trained : (n,) integers, tokens, or None
-        Targets of each row; None leaves that column out of account.
+        Targets of each row. None: the rows are documents, each with one EOS at its end.
     algorithm : str
     pack_size : int, tokens
         What the parameters cell says.
+    tail : str
+        What concat does with the last pack: pad or drop.
+    size_name : str
+        What the parameters cell calls the pack size.
     lang : str
     apply : callable of one dict, or None
         Called with ``{"pack_size", "packing"}`` when Apply is pressed. None: no such button.
     """
-    return PackingView(save(State(count(lengths, trained), algorithm, pack_size, lang)), apply)
+    made = State(count(lengths, trained), algorithm, pack_size, lang, tail=tail, size_name=size_name)
+    return PackingView(save(made), apply)

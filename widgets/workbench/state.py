@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import shlex
 import threading
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -53,6 +54,9 @@ SHOWN = ("input", "target")
 
 #: What of an answer may be trained or not.
 FLAGS = ("reasoning", "tool_calls", "weights", "train_after_stop")
+
+#: How a line feed stands in a text field of one line.
+LINE_FEED = "↵"
 
 #: Policies a person may compare with: the present one with this part turned.
 TURNS = ("answers", "reasoning", "tool_calls", "train_after_stop")
@@ -401,6 +405,51 @@ def strategy(state: State, way: Way, policy: Policy) -> PromptStrategy:
     key = ("strategy", way, policy.train_after_stop)
     made = state.data.once(key, lambda: StrategyFactory.create(way.name, state.data.tokenizer, **params))
     return made
+
+
+def defaults(state: State) -> dict[str, Any]:
+    """Return the present strategy's parameters as they are when nothing is changed; None for one derived from others.
+
+    A tokenizer without the strategy's markers still gets its list: then they are texts of several ids.
+    """
+    made, extra = _made(state, {}), {}
+    if made is None:
+        made, extra = _made(state, {"allow_multi_token": True}), {"allow_multi_token": False}
+    if made is None:
+        return {}
+    return {name: None if made.defaults.get(name, "") is None else value for name, value in made.params.items()} | extra
+
+
+def used(state: State) -> dict[str, Any]:
+    """Return all parameters as the strategy uses them, derived ones too; as they were given if it refuses them."""
+    made = _made(state, dict(state.way.params))
+    return dict(made.params) if made is not None else defaults(state) | dict(state.way.params)
+
+
+def _made(state: State, params: dict[str, Any]) -> PromptStrategy | None:
+    """The strategy, or None if it cannot be made; why not is said by `work`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return StrategyFactory.create(state.way.name, state.data.tokenizer, **params)
+        except Exception:  # of a person's own strategy, half typed
+            return None
+
+
+def shown(value: str | None) -> str:
+    """Return a parameter as it stands in a text field of one line.
+
+    Examples
+    --------
+    >>> shown("user\\n"), typed("user↵"), typed("user\\\\n")
+    ('user↵', 'user\\n', 'user\\n')
+    """
+    return (value or "").replace("\n", LINE_FEED)
+
+
+def typed(text: str) -> str:
+    """Return what a person means who typed this: ``↵``, or a backslash and an n, is a line feed."""
+    return text.replace(LINE_FEED, "\n").replace("\\n", "\n")
 
 
 # ---------------------------------------------------------------------------------------------------------------------

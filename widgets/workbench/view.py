@@ -19,14 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
-from prep_lib.chat.mask import ANSWERS, Policy
+from prep_lib.chat.mask import ANSWERS
 from prep_lib.chat.row import TOO_LONG
-from prep_lib.chat.template import ChatTemplate
 from prep_lib.markup import Html, note, snippet
 from prep_lib.words import say
 from prep_lib.workspace import HEADLESS
 from widgets.bind import Holder, View, part
-from widgets.mask import state as strategies
 from widgets.workbench import page as draw
 from widgets.workbench import state as change
 from widgets.workbench.state import State
@@ -416,9 +414,8 @@ def _walks(state: State) -> list[tuple[str, str]]:
 
 def _params(state: State) -> dict[str, tuple[Any, Any, Any]]:
     """A field for each text of the strategy, and how it reads and changes the state."""
-    mine = strategies.State(state.data.tokenizer, (), state.way.name, state.way.params)
-    hints = strategies.used(mine)
-    known = {name: value for name, value in strategies.defaults(mine).items() if name != "train_after_stop"}
+    hints = change.used(state)
+    known = {name: value for name, value in change.defaults(state).items() if name != "train_after_stop"}
     return {f"param-{name}": _field(name, default, hints.get(name)) for name, default in known.items()}
 
 
@@ -429,15 +426,13 @@ def _field(name: str, default: Any, hint: Any) -> tuple[Any, Any, Any]:
     if isinstance(default, bool):
         box = widgets.Checkbox(description=name, indent=False, layout=_WIDE)
         return box, lambda state: bool(given(state)), lambda state, on: change.with_param(state, name, on, default)
-    line = widgets.Text(
-        description=name, placeholder=strategies.shown(hint) if default is None and hint else "", layout=_WIDE
-    )
+    line = widgets.Text(description=name, placeholder=change.shown(hint) if default is None else "", layout=_WIDE)
 
     def typed(state: State, text: str) -> State:
-        value = strategies.typed(text) if text or default is not None else None
+        value = change.typed(text) if text or default is not None else None
         return change.with_param(state, name, value, default)
 
-    return line, lambda state: strategies.shown(given(state)), typed
+    return line, lambda state: change.shown(given(state)), typed
 
 
 def _area(said: change.Said) -> tuple[Any, Any, Any]:
@@ -455,17 +450,9 @@ def view(
     tokenizer: AutoTokenizer,
     records: Sequence[Mapping[str, Any]],
     *,
-    templates: Mapping[str, str | ChatTemplate] | None = None,
-    strategies: Sequence[str] | None = None,
-    way: str = "",
-    params: Mapping[str, Any] | None = None,
-    names: Sequence[str] = (),
-    policy: Policy | None = None,
-    max_length: int = 0,
-    too_long: str = "drop",
-    lang: str = "en",
     apply: Callable[[dict[str, Any]], Any] | None = None,
     save: Callable[[dict[str, str]], Mapping[str, Any] | None] | None = None,
+    **choices: Any,
 ) -> WorkbenchView:
     """Show what a template or strategy makes of these records, token by token, with controls to try others.
 
@@ -474,36 +461,11 @@ def view(
     tokenizer : AutoTokenizer
     records : sequence of mappings
         In any form `prep_lib.chat.conversation` reads; looked at as they are asked for.
-    templates : mapping of str to str or ChatTemplate, or None
-        By the name the parameters cell gives them.
-    strategies : sequence of str or None
-        Registered names. None: all.
-    way : str
-        The template or strategy to begin with; empty: the first.
-    params : mapping or None
-        Parameters of that strategy.
-    names : sequence of str
-        Where each record comes from: ``a.jsonl#L12``.
-    policy : Policy or None
-    max_length : int, tokens
-        0: no limit.
-    too_long : str
-        ``drop``, ``cut_turns`` or ``cut``.
-    lang : str
     apply : callable of one dict, or None
         Called with the parameters when Save is pressed.
     save : callable of one dict, or None
         Called with file name -> text when Save is pressed; returns file name -> place. None for both: no such button.
-
-    Raises
-    ------
-    UnknownName
-        If nothing offered has that name.
-    BadParameter
-        If there is nothing to choose from, or a value is not allowed.
+    **choices
+        What `widgets.workbench.state.start` takes: what is offered, and what the parameters cell says.
     """
-    made = change.start(
-        tokenizer, records, templates=templates, strategies=strategies, way=way, params=params, names=names,
-        policy=policy, max_length=max_length, too_long=too_long, lang=lang,
-    )  # fmt: skip
-    return WorkbenchView(made, apply, save)
+    return WorkbenchView(change.start(tokenizer, records, **choices), apply, save)

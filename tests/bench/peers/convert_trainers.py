@@ -69,11 +69,11 @@ def build(folder: Path) -> None:
 
 def documents(folder: Path) -> Iterator[tuple[list[int], list[int]]]:
     """Yield (ids, labels) of every piece in a folder of shards, read with nothing but the shard's own arrays."""
-    from prep_lib.shards.h5 import Shard
+    from prep_lib.shards.h5 import H5Shard
     from prep_lib.shards.manifest import read_manifest
 
     for entry in read_manifest(folder)["shards"]:
-        shard = Shard(folder / entry["file"])
+        shard = H5Shard(folder / entry["file"])
         keys = ("chosen", "rejected") if "chosen" in shard.keys else ("sequence",)
         for at in range(len(shard)):
             row = shard.row(at)

@@ -23,7 +23,7 @@ from prep_lib.chat.row import TOO_LONG, Row, fit
 from prep_lib.chat.template import ChatTemplate
 from prep_lib.errors import BadRecord
 from prep_lib.record import Conversation, Drop, Message
-from prep_lib.shards.h5 import Shard
+from prep_lib.shards.h5 import H5Shard
 from prep_lib.shards.manifest import read_manifest
 from prep_lib.tokens.pack import SequencePacker, plan_packs
 from prep_lib.tokens.tokenizer import AutoTokenizer
@@ -133,7 +133,7 @@ def built(tmp_path: Path, pack_size: int = 0, talks: list[tuple[str, ...]] = TAL
 
 def stored(folder: Path) -> list[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
     """The arrays and the segments of every row."""
-    shards = [Shard(folder / entry["file"]) for entry in read_manifest(folder)["shards"]]
+    shards = [H5Shard(folder / entry["file"]) for entry in read_manifest(folder)["shards"]]
     return [(shard.row(at), shard.segments(at)) for shard in shards for at in range(len(shard))]
 
 

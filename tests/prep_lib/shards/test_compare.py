@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from prep_lib.errors import BadParameter, BadShard
 from prep_lib.shards import compare as module
 from prep_lib.shards.compare import Counts, Setting, Spot, compare, stored
-from prep_lib.shards.h5 import Shard, ShardWriter
+from prep_lib.shards.h5 import H5Shard, ShardWriter
 from prep_lib.shards.manifest import shard_entry, write_manifest
 
 SOURCES = ["a.jsonl", "b.parquet"]
@@ -125,7 +125,7 @@ def checked(one: Path, other: Path, **choices):
     for example in found.examples:
         for folder, spots in ((one, example.one), (other, example.other)):
             for spot in spots:
-                shard = Shard(folder / spot.file)
+                shard = H5Shard(folder / spot.file)
                 segments = shard.segments(spot.row)
                 names = [shard.document(int(number)) for number in segments["document"]]
                 assert example.document in names
@@ -250,7 +250,7 @@ def test_pieces_that_do_not_join_up_are_told_and_not_compared(tmp_path):
     folder = packed([HI, HO], 4)
     path = folder / "chunk_0.h5"
     with ShardWriter(tmp_path / "cut.h5") as writer:
-        shard = Shard(path)
+        shard = H5Shard(path)
         for key, values in shard.columns.items():
             writer.write(key, values)
         for name, values in shard.segment_columns.items():

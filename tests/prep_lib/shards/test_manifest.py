@@ -5,7 +5,7 @@ import pytest
 
 from prep_lib.errors import BadParameter, BadShard
 from prep_lib.files import digest
-from prep_lib.shards.manifest import KEYS, packing_algorithm, read_manifest, shard_entry, write_manifest
+from prep_lib.shards.manifest import KEYS, files_of, packing_algorithm, read_manifest, shard_entry, write_manifest
 
 
 def entry(folder, name="chunk_0.h5", content=b"shard"):
@@ -94,6 +94,43 @@ def test_a_shard_without_its_keys_is_refused(tmp_path):
     del stored["shards"][0]["sha256"]
     (tmp_path / "manifest.json").write_text(json.dumps(stored))
     with pytest.raises(BadShard, match=r"a shard of .* lacks one of file"):
+        read_manifest(tmp_path)
+
+
+def test_the_files_beside_a_shard_are_part_of_it(tmp_path):
+    for name in ("a.bin", "a.segments.npy"):
+        (tmp_path / name).write_bytes(name.encode())
+    told = shard_entry(tmp_path / "a.bin", 1, 2, "uint16", {}, [tmp_path / "a.segments.npy"])
+    assert told["beside"] == [{"file": "a.segments.npy", "bytes": 14, "sha256": digest(tmp_path / "a.segments.npy")}]
+    write(tmp_path, shards=[told])
+    [stored] = read_manifest(tmp_path)["shards"]
+    assert [one["file"] for one in files_of(stored)] == ["a.bin", "a.segments.npy"]
+    with pytest.raises(BadParameter, match=r"is named twice: a.bin, a.bin"):
+        write(tmp_path, shards=[told | {"beside": [told["beside"][0] | {"file": "a.bin"}]}])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"file": "../secret"}, r"names '\.\./secret', which is no file name"),
+        ({"file": ".."}, r"names '\.\.', which is no file name"),
+        ({"file": 7}, "names 7, which is no file name"),
+        ({"beside": [{"file": "/etc/passwd", "bytes": 1, "sha256": ""}]}, "names '/etc/passwd'"),
+        ({"beside": [{"file": "a"}]}, "a file beside chunk_0.h5 of .* lacks file, bytes, sha256"),
+    ],
+)
+def test_a_manifest_leads_nowhere_but_into_its_folder(tmp_path, change, message):
+    stored = json.loads(write(tmp_path).read_bytes())
+    stored["shards"][0] |= change
+    (tmp_path / "manifest.json").write_text(json.dumps(stored))
+    with pytest.raises(BadShard, match=message):
+        read_manifest(tmp_path)
+
+
+def test_shards_that_are_no_list_are_refused(tmp_path):
+    stored = json.loads(write(tmp_path).read_bytes())
+    (tmp_path / "manifest.json").write_text(json.dumps(stored | {"shards": 3}))
+    with pytest.raises(BadShard, match="are no list"):
         read_manifest(tmp_path)
 
 

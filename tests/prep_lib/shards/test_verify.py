@@ -2,11 +2,13 @@
 
 import json
 import shutil
+import tracemalloc
 
 import numpy as np
 import pytest
-from toy_shards import FIRST, MASK, PACKED, SEQUENCE, build, write_shard
+from toy_shards import FIRST, MASK, PACKED, PACKS, SEQUENCE, build, store, write_shard
 
+from prep_lib.shards.formats import FORMATS
 from prep_lib.shards.h5 import IOHandler
 from prep_lib.shards.manifest import Finding
 from prep_lib.shards.verify import verify
@@ -132,3 +134,229 @@ def test_an_empty_shard_is_whole(tmp_path):
     folder = build(tmp_path, none, tokens=0, sequences=0)
     assert verify(folder) == []
     assert len(IOHandler.load_h5(folder / "chunk_0.h5")["sequence"]) == 0
+
+
+# ── documents, in every kind of file ─────────────────────────────────────────────────────────────────────────────────
+
+EOS = 9
+#: A and C are web, B is code and cut between two packs; each ends in an EOS.   A A E B B B │ B E C C E ·
+ENDING = {0: (0, [1, 2, EOS]), 1: (1, [4, 5, 6, 7, EOS]), 2: (0, [8, 2, EOS])}
+TOTALS = {
+    "documents": 3, "content": 8, "control": 0, "eos": 3, "written": 11, "cut": 0, "remainder": 0, "padding": 1,
+    "written_eos": 3, "groups": [{"documents": 2, "tokens": 4}, {"documents": 1, "tokens": 4}],
+}  # fmt: skip
+
+
+def documents(folder, packs=PACKS, ending=ENDING, **told):
+    told = {"totals": TOTALS, "tokenizer": {"name": "toy", "max_id": 9, "eos_id": EOS}} | told
+    return store(folder, packs, ending, **told)
+
+
+def errors(folder):
+    return [(file, what) for file, what, severity in found(folder) if severity == "error"]
+
+
+@pytest.mark.parametrize("kind", sorted(FORMATS))
+def test_a_good_folder_of_documents_has_no_findings(tmp_path, kind):
+    assert verify(documents(tmp_path / "a", kind=kind)) == []
+    assert verify(documents(tmp_path / "b", kind=kind, rows=2)) == []
+
+
+def files():
+    for kind, form in sorted(FORMATS.items()):
+        for name in form.outputs(1):
+            yield pytest.param(kind, name, id=name)
+
+
+@pytest.mark.parametrize(("kind", "name"), list(files()))
+def test_a_flipped_byte_a_cut_and_a_missing_file_are_named_whatever_file_it_is(tmp_path, kind, name):
+    """mosaicml/streaming#759: a broken shard stops a training hours later."""
+    path = documents(tmp_path, kind=kind) / name
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert errors(tmp_path)[0] == (name, "its content has changed: sha256 differs from the manifest")
+    path.write_bytes(whole[:-1])
+    assert errors(tmp_path) == [(name, f"has {len(whole) - 1:,} bytes, the manifest says {len(whole):,}")]
+    path.unlink()
+    assert errors(tmp_path) == [(name, "is missing")]
+    path.write_bytes(whole)
+    assert verify(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", sorted(FORMATS))
+def test_any_damage_is_found_and_never_raises(tmp_path, kind):
+    documents(tmp_path, kind=kind)
+    random = np.random.default_rng(0)
+    for name in FORMATS[kind].outputs(0):
+        path = tmp_path / name
+        whole = path.read_bytes()
+        for at in random.choice(len(whole), min(40, len(whole)), replace=False):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << random.integers(8)]) + whole[at + 1 :])
+            assert any(file == name for file, _ in errors(tmp_path)), (name, at)
+        path.write_bytes(whole)
+    assert verify(tmp_path) == []
+
+
+def test_a_shard_or_side_file_that_the_manifest_does_not_name_is_an_error_and_a_note_is_not(tmp_path):
+    documents(tmp_path)
+    for name in ("shard-00002.bin", "shard-00002.segments.npy", "x.npz", "notes.txt"):
+        (tmp_path / name).touch()
+    what = "is in the folder but not in the manifest"
+    assert sorted(found(tmp_path)) == [
+        ("notes.txt", what, "warning"),
+        *((name, what, "error") for name in ("shard-00002.bin", "shard-00002.segments.npy", "x.npz")),
+    ]
+
+
+def at(column, place, value):
+    """A change of one entry in a column of segments or documents."""
+
+    def change(ids, columns):
+        values = columns[column].copy()
+        values[place] = value
+        return ids, columns | {column: values}
+
+    return change
+
+
+@pytest.mark.parametrize("kind", sorted(FORMATS))
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (at("segments/start", 0, -1), "segment 0 does not lie in its document a.jsonl#L1"),
+        (at("segments/start", 0, 2), "segment 0 does not lie in its document a.jsonl#L1"),
+        (at("documents/tokens", 0, 2), "segment 0 does not lie in its document a.jsonl#L1"),
+        (at("segments/length", 1, 0), "segment 1 has no token"),
+        (at("segments/length", 1, 9), "segments of row 0 are longer than its 6 places"),
+        (at("segments/document", 0, 5), "a segment names a document that is not among the 3 listed"),
+        (at("segments/row", 3, 0), "segments do not go through the rows in order"),
+        (at("documents/line", 0, 2), "a.jsonl#L2 is stored 2 times"),
+        (at("documents/tokens", 0, 4), "row 0: an EOS stands inside a.jsonl#L1, id 9 (1 such places)"),
+    ],
+)
+def test_segments_and_documents_that_do_not_fit_are_named(tmp_path, kind, change, what):
+    documents(tmp_path, kind=kind, rows=2, change=change)
+    assert what in [line for _, line in errors(tmp_path)]
+
+
+@pytest.mark.parametrize("kind", sorted(FORMATS))
+@pytest.mark.parametrize(
+    ("place", "value", "what"),
+    [
+        ((0, 1), EOS, "row 0: an EOS stands inside a.jsonl#L1, id 9 (1 such places)"),
+        ((0, 2), 3, "row 0: a.jsonl#L1 ends without EOS, id 9 (1 such places)"),
+        ((1, 0), EOS, "row 1: an EOS stands inside a.jsonl#L2, id 9 (1 such places)"),
+        ((1, 1), 3, "row 1: a.jsonl#L2 ends without EOS, id 9 (1 such places)"),
+        ((0, 1), 10, "sequence holds id 10, allowed are 0 to 9"),
+    ],
+)
+def test_an_eos_out_of_place_and_an_id_too_large_are_named(tmp_path, kind, place, value, what):
+    def change(ids, columns):
+        ids[place] = value
+        return ids, columns
+
+    documents(tmp_path, kind=kind, rows=2, change=change)
+    assert what in [line for _, line in errors(tmp_path)]
+
+
+def test_padding_with_the_id_of_the_eos_is_no_eos(tmp_path):
+    def change(ids, columns):
+        ids[1, 5] = EOS
+        return ids, columns
+
+    assert verify(documents(tmp_path, rows=2, change=change)) == []
+
+
+@pytest.mark.parametrize(
+    ("packs", "what"),
+    [
+        ([PACKS[0], PACKS[1], [(0, 0, 3)]], "a.jsonl#L1 is stored 2 times"),
+        (
+            [PACKS[0], [(1, 2, 3), (2, 0, 3)]],
+            "the pieces of a.jsonl#L2 do not lie side by side: one begins at its token 2",
+        ),
+        (
+            [PACKS[0], [(1, 4, 1), (2, 0, 3)]],
+            "the pieces of a.jsonl#L2 do not lie side by side: one begins at its token 4",
+        ),
+        ([PACKS[0], [(2, 0, 3)]], "says 0 tokens were left over, but 2 are missing in its documents"),
+        ([[(0, 0, 3)], [(2, 0, 3)]], "says 3 documents were written, its shards hold 2"),
+    ],
+)
+def test_documents_are_there_once_and_whole_over_all_shards(tmp_path, packs, what):
+    documents(tmp_path, packs)
+    assert ("manifest.json", what) in errors(tmp_path)
+
+
+def test_what_was_dropped_with_the_last_pack_may_be_missing(tmp_path):
+    totals = TOTALS | {"written": 8, "written_eos": 2, "remainder": 3, "padding": 4}
+    documents(tmp_path / "a", [PACKS[0], [(1, 3, 2)]], totals=totals, dropped=3)
+    assert verify(tmp_path / "a") == []
+    totals = TOTALS | {"written": 10, "written_eos": 2, "remainder": 1, "padding": 2}
+    documents(tmp_path / "b", [PACKS[0], [(1, 3, 2), (2, 0, 2)]], totals=totals, dropped=1)
+    assert verify(tmp_path / "b") == []
+
+
+@pytest.mark.parametrize(
+    ("totals", "what"),
+    [
+        ({"written": 12}, "says 12 tokens written, its shards sum to 11"),
+        ({"padding": 2}, "says 2 tokens of padding, its shards sum to 1"),
+        ({"written_eos": 4}, "says 4 EOS were written, its shards hold 3"),
+        ({"documents": 4}, "says 4 documents were kept, its groups sum to 3"),
+        ({"remainder": 1}, "says 9 tokens of text were kept, its groups sum to 8"),
+    ],
+)
+def test_totals_that_say_something_else_are_named(tmp_path, totals, what):
+    documents(tmp_path, totals=TOTALS | totals)
+    assert ("manifest.json", what) in errors(tmp_path)
+
+
+def test_the_sources_of_a_shard_are_counted_again(tmp_path):
+    file = documents(tmp_path) / "manifest.json"
+    stored = json.loads(file.read_bytes())
+    stored["shards"][1]["sources"] = {"a.jsonl": 4, "b.jsonl": 1}
+    file.write_text(json.dumps(stored))
+    assert errors(tmp_path) == [("shard-00001.bin", "holds 5 tokens of a.jsonl, the manifest says 4")]
+
+
+@pytest.mark.parametrize("packing", ["concat", "best_fit", "best_fit_split"])
+@pytest.mark.parametrize("kind", sorted(FORMATS))
+def test_a_real_build_is_as_its_manifest_says(tmp_path, kind, packing):
+    from prep_lib import AutoTokenizer, build_shards
+
+    texts = [f"line {n} " * (n % 40 + 1) for n in range(60)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    tokenizer = AutoTokenizer().train(texts, vocab_size=300)
+    build_shards(
+        tmp_path / "a.jsonl",
+        tmp_path / "out",
+        tokenizer,
+        64,
+        packing=packing,
+        shard_size=10,
+        format=kind,
+        engine="inline",
+    )
+    assert verify(tmp_path / "out") == []
+    assert json.loads((tmp_path / "out/manifest.json").read_bytes())["tokenizer"]["eos_id"] == tokenizer.eos_token_id
+
+
+def test_ids_are_looked_at_in_blocks(tmp_path, monkeypatch):
+    """The peak does not grow with the rows."""
+    width, peaks = 4096, []
+    monkeypatch.setattr("prep_lib.shards.verify._BLOCK", 2**12)
+    for count in (20, 100, 500):  # the first warms up
+        ending = {n: (0, [n % 9] * (width - 1) + [EOS]) for n in range(count)}
+        totals = {"documents": count, "written": count * width, "padding": 0, "written_eos": count}
+        documents(
+            tmp_path / f"{count}", [[(n, 0, width)] for n in range(count)], ending, width=width, rows=20, totals=totals
+        )
+        tracemalloc.start()
+        try:
+            assert verify(tmp_path / f"{count}") == []
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    # 3.2 MB of ids more; what is known of 400 documents and 20 shards may be more.
+    assert peaks[2] < peaks[1] + 500_000, peaks

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from prep_lib.shards.count import DOCUMENT, Counted, Layout, Settings
-from prep_lib.shards.h5 import Shard
+from prep_lib.shards.h5 import H5Shard
 from prep_lib.shards.write import SHARD_PIECES, SHARD_TOKENS, Rows, _copy, _Pieces, _slices, write
 from prep_lib.tokens.pack import plan_packs
 
@@ -87,7 +87,7 @@ def test_more_tokens_than_32_bits_count(tmp_path: Path) -> None:
     told = write(rows, 0, plan.packs - 2, plan.packs, 2**20, tmp_path)
     assert told["tokens"] == {"in.jsonl": size + 4}
     assert told["cut"] == 0
-    shard = Shard(tmp_path / "chunk_0.h5")
+    shard = H5Shard(tmp_path / "chunk_0.h5")
     assert shard.row(1)["sequence"][:5].tolist() == [7, 8, 9, 10, 0]
     assert [shard.document(at) for at in (0, 1)] == ["in.jsonl#L3", f"in.jsonl#L{2**40}"]
     assert shard.segments(0)["start"].tolist() == [2**30 - size]

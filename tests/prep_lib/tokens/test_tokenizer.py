@@ -96,8 +96,9 @@ import hashlib, itertools, sys
 from prep_lib.tokens.tokenizer import AutoTokenizer
 letters = "abcdefg你好éß"
 texts = ["".join(word) + " " + "".join(reversed(word)) for word in itertools.product(letters, repeat=3)]
-path = AutoTokenizer().train(texts, vocab_size=700).save(sys.argv[1]) / "tokenizer.json"
-print(hashlib.sha256(path.read_bytes()).hexdigest())
+for fallback in (False, True):
+    trained = AutoTokenizer().train(texts, vocab_size=700, byte_fallback=fallback)
+    print(hashlib.sha256((trained.save(sys.argv[1]) / "tokenizer.json").read_bytes()).hexdigest())
 """
 
 
@@ -131,6 +132,24 @@ def test_training_refuses_what_cannot_be_meant() -> None:
         AutoTokenizer().train(["\ud800"])
     with pytest.raises(BadParameter, match="nothing is loaded; give a path or call train"):
         AutoTokenizer().encode("a")
+
+
+def test_byte_fallback_begins_with_characters_and_loses_none() -> None:
+    """A text that spells a byte as the model does stays text: its merges must not give the byte's id."""
+    tokenizer = AutoTokenizer().train(["the cat on the mat 猫坐下了 <0x0A><0x0A> <0x0A>"] * 5, 500, byte_fallback=True)
+    assert [tokenizer.token(id) for id in tokenizer.encode("猫 the")] == ["猫", " the"]
+    assert [tokenizer.token(id) for id in tokenizer.encode("你\n")] == ["<0xE4>", "<0xBD>", "<0xA0>", "<0x0A>"]
+    assert tokenizer.id("<0x0A>") not in tokenizer.encode("<0x0A>")
+    assert [text for text in ADVERSARIAL if not tokenizer.round_trips(text)] == []
+    assert tokenizer.control_ids == {0, 1, 2, 3, 4}
+    assert b"".join(tokenizer.token_bytes(id) for id in tokenizer.encode("你 the\n")) == "你 the\n".encode()
+
+
+def test_byte_fallback_needs_an_id_for_every_character() -> None:
+    many = "".join(chr(0x4E00 + n) for n in range(300))
+    with pytest.raises(BadParameter, match=r"vocab_size=400 is too small; .* the characters of the texts are 561"):
+        AutoTokenizer().train([many], 400, byte_fallback=True)
+    assert AutoTokenizer().train([many], 600, byte_fallback=True).size <= 600
 
 
 # ------------------------------------------------------------ content is never control
@@ -359,7 +378,7 @@ def test_a_hub_name_is_read_from_the_local_cache(
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     monkeypatch.delenv("HF_HUB_CACHE", raising=False)
     tokenizer = AutoTokenizer("some/model")
-    assert tokenizer.describe() == {**trained.describe(), "name": "some/model"}
+    assert tokenizer.describe() == {**trained.describe(), "name": "some/model", "eos_id": trained.id(special.IM_END)}
     assert tokenizer.eos_token == special.IM_END
 
 

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from prep_lib.build import build_shards
 from prep_lib.errors import BadParameter, UnknownName
-from prep_lib.tokens.pack import ALGORITHMS, compare
-from widgets.packing.state import STRIPS, State, count, parameters, pieces, plan, rows, save, sizes, unsaved
+from prep_lib.tokens.pack import ALGORITHMS, Comparison, compare, concat_pieces
+from prep_lib.tokens.pack import pieces as cut_pieces
+from prep_lib.tokens.tokenizer import AutoTokenizer
+from widgets.packing.state import (
+    STRIPS,
+    SWEPT,
+    State,
+    count,
+    documents,
+    parameters,
+    pieces,
+    plan,
+    rows,
+    save,
+    sizes,
+    sweep,
+    unsaved,
+)
 
 ROWS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
 
@@ -19,7 +39,36 @@ ROWS = st.lists(st.integers(1, 40), min_size=1, max_size=60)
 def test_the_table_is_what_compare_says_from_the_rows(lengths: list[int], pack_size: int) -> None:
     trained = [length // 2 for length in lengths]
     state = State(count(lengths, trained), pack_size=pack_size)
-    assert rows(state) == compare(np.array(lengths), pack_size, np.array(trained))
+    told = [Comparison(*list(vars(row).values())[:-1]) for row in rows(state)]
+    assert told == compare(np.array(lengths), pack_size, np.array(trained))
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.integers(1, 30), st.sampled_from(["pad", "drop"]))
+def test_attention_outside_documents_is_counted_from_the_pieces_of_every_pack(
+    lengths: list[int], pack_size: int, tail: str
+) -> None:
+    rows_of = np.array(lengths)
+    packs = sum(lengths) // pack_size if tail == "drop" else -(-sum(lengths) // pack_size)
+    pack, _, _, length = concat_pieces(rows_of, pack_size)
+    found = {row.algorithm: row for row in rows(State(count(lengths), "concat", pack_size, tail=tail))}
+    assert found["concat"].packs == packs
+    assert found["concat"].lost_tokens == (sum(lengths) % pack_size if tail == "drop" else 0)
+    _, _, parts = cut_pieces(rows_of, pack_size, "best_fit_split")
+    inside = {"concat": length[pack < packs], "best_fit_split": parts, "one_row": rows_of[rows_of <= pack_size]}
+    for name, held in inside.items():
+        whole = found[name].packs * pack_size**2
+        assert found[name].outside == pytest.approx(1 - (held.astype(int) ** 2).sum() / whole if whole else 0), name
+
+
+def test_the_sweep_is_worked_out_once() -> None:
+    data = count([600, 40_000, 3])
+    before = sweep(State(data, "best_fit", 64, tail="drop"))
+    assert list(before) == list(SWEPT) == [512, 1024, 2048, 4096, 8192, 16384, 32768]
+    plans = dict(data.plans)
+    assert sweep(State(data, "concat", 64, "zh", tail="drop")) == before
+    assert data.plans == plans
+    assert [row.lost_tokens for row in before[512]] == [40_603 % 512, 40_600, 0, 40_600]
 
 
 @settings(max_examples=60, deadline=None)
@@ -81,6 +130,8 @@ def test_nonsense_is_refused() -> None:
         State(count([3]), "best-fit")
     with pytest.raises(BadParameter, match="pack_size must be at least 1"):
         State(count([3]), pack_size=0)
+    with pytest.raises(UnknownName, match="unknown tail 'cut'"):
+        State(count([3]), tail="cut")
 
 
 def test_the_slider_knows_the_size_that_was_given() -> None:
@@ -97,3 +148,15 @@ def test_what_differs_from_the_parameters_cell_is_told_as_lines_to_paste() -> No
     assert unsaved(turned) == "pack_size = 8\npacking = 'concat'"
     assert unsaved(save(turned)) == ""
     assert unsaved(State(data)) == ""
+    assert parameters(State(data, size_name="seq_len")) == {"seq_len": 4096, "packing": "best_fit"}
+
+
+@pytest.mark.parametrize("packing", ALGORITHMS)
+def test_a_folder_tells_the_lengths_of_all_documents_whatever_was_lost(tmp_path: Path, packing: str) -> None:
+    texts = ["a" * n for n in (3, 7, 1, 30, 4)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    tokenizer = AutoTokenizer().train(["b"], vocab_size=261)
+    build_shards(tmp_path / "a.jsonl", tmp_path / "out", tokenizer, 10, packing=packing, engine="inline", workers=1)
+    found = documents(tmp_path / "out").tolist()
+    assert sorted(found) == [2, 4, 5, 8, 31], "a byte a token, and EOS"
+    assert found == [4, 8, 2, 31, 5] or packing == "best_fit"

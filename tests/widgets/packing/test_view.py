@@ -36,9 +36,17 @@ def test_apply_hands_over_and_the_difference_is_gone() -> None:
     assert "differ from the parameters cell" not in shown._page.value
 
 
+def test_the_parameters_have_the_names_of_the_cell() -> None:
+    told: list[dict[str, Any]] = []
+    shown = view([3, 9], pack_size=64, algorithm="concat", tail="drop", size_name="seq_len", apply=told.append)
+    assert "0 of 0 packs by concat" in shown._page.value, "the tail is dropped"
+    shown.controls["apply"].click()
+    assert told == [{"seq_len": 64, "packing": "concat"}]
+
+
 def test_without_a_callback_there_is_no_button() -> None:
     bar = view([3]).box.children[0]
-    assert [type(control).__name__ for control in bar.children] == ["Dropdown", "SelectionSlider"]
+    assert [type(control).__name__ for control in bar.children] == ["Dropdown", "Dropdown"]
 
 
 def test_controls_can_be_found_by_class() -> None:

@@ -305,3 +305,34 @@ def test_files_are_the_template_and_the_findings(make: Callable[..., State]) -> 
     assert told["choices"]["template"] == "endless"
     assert list(change.files(change.with_way(state, "strategy: chatml"))) == ["findings.json"]
     assert change.files(state) == files
+
+
+# ── parameters of a strategy, as fields ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_derived_texts_are_none_by_default_and_follow_the_others(make: Callable[..., State]) -> None:
+    state = make(way="chatml", params={"user_end": "X"})
+    assert (change.defaults(state)["user_end"], change.defaults(state)["system_start"]) == ("<｜im▁end｜>\n", None)
+    assert (change.used(state)["user_end"], change.used(state)["system_start"]) == ("X", "<｜im▁start｜>system\n")
+
+
+def test_a_tokenizer_without_the_markers_still_has_fields() -> None:
+    state = start(AutoTokenizer().train(["hi"] * 3, special_tokens=["<|endoftext|>"]), [PAIR], strategies=["chatml"])
+    assert change.work(state).problem
+    assert change.defaults(state)["allow_multi_token"] is False
+
+
+def test_a_strategy_of_a_persons_own_that_raises_has_no_fields(
+    make: Callable[..., State], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any, **__: Any) -> Any:
+        raise ZeroDivisionError("oops")
+
+    state = make(way="chatml", params={"user_end": "x"})
+    monkeypatch.setattr(change.StrategyFactory, "create", broken)
+    assert (change.defaults(state), change.used(state)) == ({}, {"user_end": "x"})
+
+
+def test_a_line_feed_in_a_field_of_one_line() -> None:
+    assert change.typed(change.shown("<｜im▁end｜>\n")) == "<｜im▁end｜>\n"
+    assert change.typed("user\\n") == "user\n"

@@ -1,0 +1,1 @@
+"""How even shards are, and whether their order is one to train on."""

@@ -1,0 +1,1 @@
+"""What a vocabulary holds, and how texts are cut."""
