@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-# At the end: the folders here are named like the packages they test.
-sys.path.append(str(Path(__file__).parent))
+# At the end: the folders here are named like the packages they test. Benches share helpers with each other.
+sys.path += [str(Path(__file__).parent), str(Path(__file__).parent / "bench")]
 
 # A shell that starts tests in the background has them ignore Ctrl-C, and every process they start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
