@@ -41,7 +41,8 @@ import zstandard
 
 from prep_lib.engine import HIDDEN, Crew, Task, default_workers, emit, lock, parse_bytes, run_tasks
 from prep_lib.errors import BadInput, BadParameter, BadShard, NoSpace, PrepError, Unbalanced
-from prep_lib.files import digest, space_for, write_whole
+from prep_lib.files import digest, is_temporary, space_for, write_whole
+from prep_lib.jit import kernel
 from prep_lib.keys import Key, changed, make_key
 from prep_lib.seeds import stream
 from prep_lib.shards.npz import PIECE, Field, NpzColumn, NpzReader, NpzWriter, npz_files, open_alike
@@ -71,7 +72,7 @@ IDLE = 40 * 2**20
 SLACK = 2**23
 
 #: Bytes of rows that are tried before anything starts.
-SAMPLE = 2**22
+SAMPLE = 2**23
 
 #: Seconds a worker process takes to start.
 START = 1.0
@@ -156,7 +157,7 @@ def shuffle_npz(
         _check_apart([source.root, *source.train], place)
     plan = Plan.of(open_alike(source.train), _whole("shard_size", shard_size, 1), _whole("seed", seed, 0))
     target = folder / "train" if source.nested else folder
-    _check_folder(folder, target)
+    _check_folder(folder, target, source.eval is not None)
     count, share = _shares(plan, workers, parse_bytes(memory_budget))
     with lock(folder), Crew("inline" if count == 1 else "processes", count) as crew:
         return _Run(folder, target, temp, source.eval, plan, crew, share).run()
@@ -188,11 +189,11 @@ def _check_apart(read: Sequence[Path], place: Path) -> None:
         raise BadParameter(f"shuffle/npz: the input {inside} is inside {place}; write somewhere else")
 
 
-def _check_folder(folder: Path, target: Path) -> None:
+def _check_folder(folder: Path, target: Path, evals: bool) -> None:
     for place in (folder, target):
         if place.exists() and not place.is_dir():
             raise BadParameter(f"shuffle/npz: {place} is a file; give a folder")
-    foreign = [*target.glob("*.npz"), *target.glob(METADATA)]
+    foreign = [*target.glob("*.npz"), *target.glob(METADATA), *(folder.glob("eval") if evals else ())]
     if foreign and not (folder / HIDDEN).is_dir():
         raise BadInput(f"shuffle/npz: {target} holds {foreign[0].name} of something else; use another output folder")
 
@@ -256,6 +257,11 @@ class Plan:
         if large := next((reader for reader in readers if reader.rows > MOST_ROWS), None):
             raise BadInput(f"shuffle/npz: {large.path} has {large.rows:,} rows; at most {MOST_ROWS:,} in one file")
         fields, rows = tuple(readers[0].fields.values()), tuple(reader.rows for reader in readers)
+        if gaps := next((one.name for one in fields if _has_gaps(one.dtype)), None):
+            raise BadInput(
+                f"shuffle/npz: {gaps} of {readers[0].path} is a structure with gaps, whose bytes NumPy does not keep; "
+                "save it without align=True"
+            )
         widths = [one.row_bytes for one in fields]
         return cls(
             fields, tuple(str(reader.path) for reader in readers), rows, shard_size, seed,
@@ -418,9 +424,10 @@ def contingency(random: np.random.Generator, sources: np.ndarray, cells: np.ndar
 class RowDigest:
     """Sum and xor of a 64-bit hash of every row, defined so that ten lines of NumPy compute it again (`check.py`).
 
-    The bytes of a row, field by field in the order of names, each field filled up with zeros to whole words of 64 bits,
-    are multiplied word by word with odd constants and summed; the sum is mixed. So a row with another byte has another
-    hash, and no value can move from one row to another unnoticed. All numbers wrap at 2**64.
+    The bytes of a row, field by field in the order of names, each field filled up with zeros to whole words of 64 bits:
+    every word is mixed with a key of its place, the mixed words are summed, and the sum is mixed. Mixing before the sum
+    is what tells rows apart that differ in several words in the same way, such as numbers with the other sign; mixing
+    behind it lets no value move from one row to another unnoticed. All numbers wrap at 2**64.
 
     Parameters
     ----------
@@ -430,9 +437,9 @@ class RowDigest:
 
     def __init__(self, names: Sequence[str], widths: Sequence[int]) -> None:
         words = [-(-width // 8) for width in widths]
-        self._factors, first = {}, 0
+        self._keys, first = {}, 0
         for name, count in sorted(zip(names, words, strict=True)):
-            self._factors[name] = factors(first, first + count)
+            self._keys[name] = _mixed(np.arange(first + 1, first + count + 1, dtype=np.uint64) * _A)
             first += count
         self.sum = self.xor = 0
 
@@ -443,26 +450,53 @@ class RowDigest:
         ----------
         raw : (n, width) uint8
         """
-        return np.einsum("ij,j->i", _words(raw), self._factors[name])
+        parts = np.zeros(len(raw), np.uint64)
+        _sum_mixed(_words(raw), self._keys[name], parts)
+        return parts
 
     def add(self, parts: np.ndarray) -> None:
         """Take rows whose parts have been summed, (n,) uint64."""
-        hashes = _mixed(parts + _CONSTANTS[0])
+        hashes = _mixed(parts + _A)
         self.sum = (self.sum + int(hashes.sum(dtype=np.uint64))) % 2**64
         self.xor ^= int(np.bitwise_xor.reduce(hashes))
 
 
-_CONSTANTS = np.array([0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93], np.uint64)
+_A, _B, _C = (np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+_HALF, _LESS = np.uint64(32), np.uint64(29)
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
-    values = (values ^ (values >> np.uint64(32))) * _CONSTANTS[1]
-    return values ^ (values >> np.uint64(32))
+    """Return a bijection of 64-bit numbers in which every bit depends on every bit."""
+    values = (values ^ (values >> _HALF)) * _B
+    values = (values ^ (values >> _LESS)) * _C
+    return values ^ (values >> _HALF)
 
 
-def factors(first: int, last: int) -> np.ndarray:
-    """Return the odd constants of some words of a row, uint64."""
-    return _mixed(np.arange(first + 1, last + 1, dtype=np.uint64) * _CONSTANTS[0]) | np.uint64(1)
+@kernel
+def _sum_mixed(words, keys, out):  # type: ignore[no-untyped-def]
+    """Add the mixed words of each row to `out`: `_mixed`, word by word."""
+    for row in range(words.shape[0]):
+        total = out[row]
+        for at in range(words.shape[1]):
+            value = words[row, at] ^ keys[at]
+            value = (value ^ (value >> _HALF)) * _B
+            value = (value ^ (value >> _LESS)) * _C
+            total += value ^ (value >> _HALF)
+        out[row] = total
+
+
+def _has_gaps(dtype: np.dtype[Any]) -> bool:
+    """Tell whether a structure holds bytes that belong to no field of it.
+
+    Examples
+    --------
+    >>> _has_gaps(np.dtype([("a", "<i2"), ("b", "<i4")])), _has_gaps(np.dtype([("a", "<i2"), ("b", "<i4")], align=True))
+    (False, True)
+    """
+    if dtype.subdtype is not None:
+        return _has_gaps(dtype.subdtype[0])
+    inside = [place[0] for place in (dtype.fields or {}).values()]
+    return bool(inside) and (sum(one.itemsize for one in inside) != dtype.itemsize or any(map(_has_gaps, inside)))
 
 
 def _words(raw: np.ndarray) -> np.ndarray:
@@ -767,9 +801,8 @@ def estimate(plan: Plan, workers: int, memory: int) -> Estimate:
     A packed file cannot be entered in the middle: rows are drawn from the beginning of each source, in proportion to
     its size. They are shuffled, because rows in their old order would pack better than they will.
     """
+    raw, read = _sample(plan)
     began = time.perf_counter()
-    raw = _sample(plan)
-    read = time.perf_counter()
     packer, unpacker = zstandard.ZstdCompressor(compression_params=PACKING), zstandard.ZstdDecompressor()
     frames = [packer.compress(part.tobytes()) for rows in _parts(raw) for part in rows]
     packed = time.perf_counter()
@@ -778,11 +811,9 @@ def estimate(plan: Plan, workers: int, memory: int) -> Estimate:
     output = _deflated(plan, raw)
     done = time.perf_counter()
     times = plan.total / max(len(raw[0]), 1)
-    # Of the rows that were unpacked half were drawn.
-    scatter, finish = ((read - began) / 2 + packed - read) * times, (done - packed) * times
     # The largest source, or shard, is one worker's alone.
-    first = scatter * max(1 / workers, max(plan.rows) / max(plan.total, 1))
-    second = finish * max(1 / workers, max(plan.shard_sizes) / max(plan.total, 1))
+    first = (read * plan.total + (packed - began) * times) * max(1 / workers, max(plan.rows) / max(plan.total, 1))
+    second = (done - packed) * times * max(1 / workers, max(plan.shard_sizes) / max(plan.total, 1))
     temporary = sum(map(len, frames))
     return Estimate(
         len(raw[0]), plan.total, first + second + START * (workers > 1), int(temporary * times), int(output * times),
@@ -790,19 +821,23 @@ def estimate(plan: Plan, workers: int, memory: int) -> Estimate:
     )  # fmt: skip
 
 
-def _sample(plan: Plan) -> list[np.ndarray]:
-    """Return shuffled rows of all sources, (n, width) uint8 a field."""
+def _sample(plan: Plan) -> tuple[list[np.ndarray], float]:
+    """Return shuffled rows of all sources, (n, width) uint8 a field, and the seconds it took to unpack one."""
     wanted = min(plan.total, max(1, SAMPLE // max(sum(plan.widths), 1)))
-    drawn: list[list[np.ndarray]] = [[np.zeros((0, width), np.uint8) for width in plan.widths]]
+    drawn, seconds = [[np.zeros((0, width), np.uint8) for width in plan.widths]], 0.0
     for source, rows in enumerate(plan.rows):
         share = -(-rows * wanted // max(plan.total, 1))
+        began = time.perf_counter()
         block = next(NpzReader(plan.paths[source]).blocks(max(1, min(rows, 2 * share))), None)
         if block is not None:
-            chosen = stream(plan.seed, "shuffle_sample", source).permutation(len(next(iter(block.values()))))[:share]
+            count = len(next(iter(block.values())))
+            # Of few rows one would only learn what opening a file takes.
+            seconds = (time.perf_counter() - began) / count if rows == max(plan.rows) else seconds
+            chosen = stream(plan.seed, "shuffle_sample", source).permutation(count)[:share]
             columns = (_raw(block[one.name], one.row_bytes) for one in plan.fields)
             drawn.append([values.take(chosen, axis=0) for values in columns])
     order = stream(plan.seed, "shuffle_sample").permutation(sum(len(rows[0]) for rows in drawn))
-    return [np.concatenate(columns).take(order, axis=0) for columns in zip(*drawn, strict=True)]
+    return [np.concatenate(columns).take(order, axis=0) for columns in zip(*drawn, strict=True)], seconds
 
 
 def _parts(raw: list[np.ndarray]) -> Iterator[list[np.ndarray]]:
@@ -920,15 +955,20 @@ class _Run:
         return told if whole and not differs else None
 
     def _clear(self) -> None:
-        """Take away what says that an older run is complete, and shards it had beyond ours."""
+        """Take away what says that an older run is complete, and what it left that is not ours."""
+        if (self.folder / DONE).exists():
+            shutil.rmtree(self.folder / "eval", ignore_errors=True)
         for path in (self.target / METADATA, self.target / CHECK, self.folder / DONE):
             path.unlink(missing_ok=True)
         names = set(map(shard_name, range(len(self.plan.shard_sizes))))
         for path in self.target.glob("shard_*.npz"):
             if path.name not in names:
                 path.unlink()
-        # What a killed run left half written; its lock was on the output.
+        # What a killed run left half written where its lock does not sweep.
         shutil.rmtree(self.temp / HIDDEN / "tmp", ignore_errors=True)
+        for path in [*self.target.glob(".*.tmp"), *(self.folder / "eval").rglob(".*.tmp")]:
+            if is_temporary(path.name):
+                path.unlink()
 
     def _check_space(self) -> None:
         """Say what it will take, and stop or ask if a disk has too little room."""
@@ -999,20 +1039,18 @@ def _joined(results: Sequence[dict[str, Any]]) -> dict[str, str]:
 CHECK_TEXT = '''\
 """Count and digest the rows of npz files: python check.py [FOLDER, this one if not given]. Needs NumPy alone."""
 import json, pathlib, sys, numpy as np
+a, b, c, half, less = map(np.uint64, (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 32, 29))
+def mix(x):
+    x = (x ^ (x >> half)) * b
+    return (x := (x ^ (x >> less)) * c) ^ (x >> half)
 here, rows, total, xor = pathlib.Path(__file__).parent, 0, 0, 0
-a, b, half, one = (np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 32, 1))
-mix = lambda x: (y := (x ^ (x >> half)) * b) ^ (y >> half)
 for path in pathlib.Path(*sys.argv[1:2] or [here]).glob("*.npz"):
     with np.load(path) as shard:
-        fields, hashes, word = [shard[name] for name in sorted(shard.files)], a, 0
-    for values in fields:  # a row's bytes as 64-bit words, times odd factors
-        width = values.dtype.itemsize * int(np.prod(values.shape[1:]))
-        words = np.zeros((len(values), -(-width // 8) * 8), np.uint8)
-        words[:, :width] = np.frombuffer(values.tobytes(), np.uint8).reshape(len(values), width)
-        words = words.view("<u8") if width else words.astype("<u8")
-        factors = mix(np.arange(word + 1, word + 1 + words.shape[1], dtype="<u8") * a) | one
-        hashes, word = hashes + np.einsum("ij,j->i", words, factors), word + len(factors)
-    hashes = mix(hashes)
+        fields = [shard[name] for name in sorted(shard.files)]
+    raw = [np.frombuffer(v.tobytes(), "u1").reshape(len(v), v.dtype.itemsize * v[:1].size) for v in fields]
+    words = np.hstack([np.pad(v, ((0, 0), (0, -v.shape[1] % 8))) for v in raw]).view("<u8")  # a row's bytes
+    keyed = (mix(word ^ mix(np.array([place], "<u8") * a)) for place, word in enumerate(words.T, 1))
+    hashes = mix(sum(keyed, np.full(len(words), a)))
     rows, total, xor = rows + len(hashes), total + int(hashes.sum()), xor ^ int(np.bitwise_xor.reduce(hashes))
 found, told = f"{rows} {total % 2**64:016x} {xor:016x}", json.loads((here / "metadata.json").read_bytes())["digest"]
 same = all(found == " ".join(map(str, (told["rows"], *told[when].values()))) for when in ("before", "after"))

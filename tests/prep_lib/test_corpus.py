@@ -255,6 +255,26 @@ def test_every_process_writes_the_same_bytes_and_imports_no_package_it_reads(tmp
     assert sorted(json.loads(lines[0])) == ["id", "meta", "source", "text"]
 
 
+def test_npz_files_are_uneven_in_order_and_hold_the_text(tmp_path: Path) -> None:
+    import numpy as np
+
+    paths = corpus.write_npz(tmp_path / "one", limit=20)
+    again = corpus.write_npz(tmp_path / "two", limit=20)
+    assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in again]
+    sizes = []
+    for source, path in enumerate(paths):
+        with np.load(path) as found:
+            shard = {name: found[name] for name in found.files}
+        sizes.append(len(shard["row"]))
+        assert shard["input_ids"].shape == (sizes[-1], 128)
+        assert (shard["source"] == source).all()
+        assert shard["row"].tolist() == list(range(sizes[-1]))
+        assert shard["attention_mask"].sum(axis=1).tolist() == shard["length"].tolist()
+        text = shard["input_ids"][shard["attention_mask"] == 1].astype(np.uint8).tobytes()
+        assert text.decode("utf-8").endswith("\n")
+    assert max(sizes) > 4 * min(sizes)
+
+
 def test_nonsense_is_refused() -> None:
     with pytest.raises(UnknownName, match="unknown kind of rows 'question'; did you mean 'questions'"):
         corpus.write("nowhere", question=3)
