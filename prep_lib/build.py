@@ -17,10 +17,11 @@ import json
 import operator
 import os
 import shutil
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,7 +36,7 @@ from prep_lib.chat.row import Row, check_fit
 from prep_lib.engine import HIDDEN, Crew, Task, emit, lock, parse_bytes, run_tasks
 from prep_lib.errors import AcceleratorMismatch, BadInput, BadParameter, BadRecord, PrepError, unknown
 from prep_lib.files import Span, Survey
-from prep_lib.keys import Key, changed, function_digest, make_key
+from prep_lib.keys import Key, changed, code_digest, function_digest, make_key
 from prep_lib.ledger import TOKEN_FLOWS, Ledger, LossLimit
 from prep_lib.shards.count import (
     ROWS,
@@ -75,6 +76,9 @@ UNPACKED = 4
 #: Small inputs share a task up to this part of a span (16 MiB): thousands of them are not thousands of tasks, and a
 #: build of a hundred MB in several files still keeps several workers busy.
 BUNDLES = 8
+
+#: The module that, with those it imports, makes the bytes.
+CODE = "prep_lib.build"
 
 #: Libraries whose output is written.
 PACKAGES = ("h5py", "isal", "numpy", "orjson", "pyarrow", "tokenizers", "zstandard")
@@ -151,7 +155,7 @@ def cache_jsonl(
     keep_old : bool
         True: finished tasks are used even if the code has changed since.
     rehash : bool
-        True: digest inputs again even if size and time of change are as remembered.
+        True: digest inputs, and what a finished build wrote, again even if size and time of change are as remembered.
 
     Returns
     -------
@@ -248,13 +252,14 @@ def build_shards(
     if format not in FORMATS:
         raise unknown("build", "format", format, FORMATS)
     _whole("seq_len", seq_len, 1, 2**31 - 1)
+    fields = [language_fields] if isinstance(language_fields, str) else language_fields
     known = tokenizer if isinstance(tokenizer, AutoTokenizer) else AutoTokenizer(tokenizer)
     processor = PreTrainProcessor(known)
     layout = Layout.specified(processor.keys, processor.id_keys)
     settings = _settings(
         processor, layout, pack_size=seq_len, packing=packing, tail=tail, pad_value=None, max_length=None,
         too_long="drop", shard_size=shard_size, seed=seed, sample=sample, format=format,
-        documents=Documents(source_field, tuple(language_fields), int(known.eos_token_id or 0), known.max_id),
+        documents=Documents(source_field, tuple(fields), int(known.eos_token_id or 0), known.max_id),
     )  # fmt: skip
     return _built(
         paths, folder, processor, layout, settings, engine=engine, workers=workers, memory_budget=memory_budget,
@@ -278,12 +283,11 @@ def _built(
 ) -> Ledger:
     """Run one build; if the accelerator erred anywhere, all of it again by the reference."""
     memory, limit = parse_bytes(memory_budget), LossLimit("build", max_failed)
-    with lock(folder), Crew(engine, workers) as crew, _mismatch_raised(processor.tokenizer):
-        with ThreadPoolExecutor(1) as beside:
-            # Reading our own code takes a second: as long as the workers take to start.
-            code = beside.submit(make_key, modules=["prep_lib.build"], packages=PACKAGES)
-            sources = _survey(paths, folder, crew, rehash, count=settings.sample > 0)
-        build = _Build(folder, crew, processor, layout, settings, sources, limit, keep_old, memory, code.result())
+    with lock(folder, "a build"), Crew(engine, workers) as crew, _mismatch_raised(processor.tokenizer):
+        # Reading our own code takes a second, as the workers do to start. It is remembered, and nobody waits for it.
+        threading.Thread(target=code_digest, args=(CODE,), daemon=True).start()
+        sources = _survey(paths, folder, crew, rehash, count=settings.sample > 0)
+        build = _Build(folder, crew, processor, layout, settings, sources, limit, keep_old, memory, rehash)
         try:
             return build.run()
         except AcceleratorMismatch as mismatch:
@@ -605,7 +609,7 @@ class _Build:
     limit: LossLimit
     keep_old: bool
     memory: int
-    code: Key
+    rehash: bool
 
     def run(self) -> Ledger:
         key = self._key(self._inputs, asdict(self.settings))
@@ -624,6 +628,10 @@ class _Build:
     # Keys: what the bytes depend on
 
     @cached_property
+    def _code(self) -> Key:
+        return make_key(modules=[CODE], packages=PACKAGES)
+
+    @cached_property
     def _own(self) -> str | None:
         return _own_code(self.processor)
 
@@ -639,24 +647,34 @@ class _Build:
         tokenizer = self.processor.tokenizer
         told = [self.processor.describe(), asdict(self.layout), self._own, tokenizer and tokenizer.describe()]
         part = make_key(inputs=inputs, parameters=[told, parameters])
-        return {**self.code, "inputs": part["inputs"], "parameters": part["parameters"]}
+        return {**self._code, "inputs": part["inputs"], "parameters": part["parameters"]}
 
     def _finished(self, key: Key | None) -> Ledger | None:
         """Return the ledger of a build that is complete and made from the same key."""
         try:
             record = json.loads((self.folder / HIDDEN / "build.json").read_bytes())
-            shards = read_manifest(self.folder)["shards"]
-            told = [file for shard in shards for file in (shard, *shard.get(BESIDE_SHARD, ()))]
-            whole = all((self.folder / file["file"]).stat().st_size == file["bytes"] for file in told)
+            known, manifest = record["files"], read_manifest(self.folder)
+            told = {file["file"]: file["sha256"] for file in _files_of(manifest)}
+            harmed = sorted(name for name, sha256 in told.items() if known[name][2] != sha256)
+            harmed += sorted(name for name, before in known.items() if not self._is_whole(name, *before))
             ledger = Ledger.from_json((self.folder / "ledger.json").read_bytes())
-        except (OSError, ValueError, KeyError, PrepError):
+        except (OSError, ValueError, KeyError, TypeError, PrepError):
             return None
-        differs = changed(record, key) if key else ["own code that cannot be digested"]
+        differs = changed(record["key"], key) if key else ["own code that cannot be digested"]
         if self.keep_old and all(part.startswith("code of") for part in differs):
             differs = []
-        if differs:
+        if differs := [*differs, *(f"{harmed[0]} is not as it was written" for _ in harmed[:1])]:
             emit("note", text=f"build: {self.folder.name} is built again: {'; '.join(differs)}")
-        return ledger if whole and not differs else None
+        return None if differs else ledger
+
+    def _is_whole(self, name: str, size: int, modified: int, sha256: str) -> bool:
+        """Tell whether a file is as it was written; it is read only if its time of change says it may not be."""
+        path = self.folder / name
+        try:
+            now = stamp(path)
+        except OSError:
+            return False
+        return now[0] == size and ((now[1] == modified and not self.rehash) or fs.digest(path) == sha256)
 
     def _clear(self) -> None:
         """Take away what says that an older build is complete, before any of its files changes."""
@@ -776,10 +794,14 @@ class _Build:
         _write_rejected(rows.parts, self.folder / "rejected.jsonl.zst", self.settings.seed)
         with fs.write_whole(self.folder / "ledger.json", "w") as file:
             file.write(ledger.to_json())
+        manifest = self._manifest(ledger, rows.plan, counted, written)
         if key is not None:
+            digests = {file["file"]: file["sha256"] for file in _files_of(manifest)}
+            digests |= {name: fs.digest(self.folder / name) for name in BESIDE if name != NAME}
+            files = {name: [*stamp(self.folder / name), sha256] for name, sha256 in digests.items()}
             with fs.write_whole(self.folder / HIDDEN / "build.json", "w") as file:
-                json.dump(key, file)
-        write_manifest(self.folder, **self._manifest(ledger, rows.plan, counted, written))
+                json.dump({"key": key, "files": files}, file)
+        write_manifest(self.folder, **manifest)
         # The manifest stands: the ragged rows and the records of the tasks have done their work.
         self.forget()
 
@@ -814,6 +836,11 @@ class _Build:
             },
             "parents": [source.survey.digest for source in self.sources],
         }  # fmt: skip
+
+
+def _files_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return all files a manifest tells of: shards, and those beside them."""
+    return [file for shard in manifest["shards"] for file in (shard, *shard.get(BESIDE_SHARD, ()))]
 
 
 def _costs(counted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

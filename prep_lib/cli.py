@@ -232,12 +232,15 @@ def _trace(asked: argparse.Namespace) -> None:
     from prep_lib.tokens.tokenizer import AutoTokenizer
     from prep_lib.trace import decisions, own_tokenizer, trace, where
 
+    for name, least in (("batch_size", 1), ("epoch", 0), ("seed", 0), ("world_size", 1)):
+        if (given := getattr(asked, name)) is not None and given < least:
+            raise BadParameter(f"--{name.replace('_', '-')} must be {least} or more, got {given}")
     if asked.document is not None:
         places = where(asked.dir, asked.document)
-        print(*decisions(asked.dir, asked.document, inputs=asked.inputs), sep="\n")
+        told = decisions(asked.dir, asked.document, inputs=asked.inputs)
         steps = _steps(asked, [place.number for place in places]) if asked.batch_size and places else [""] * len(places)
-        for place, step in zip(places, steps, strict=True):
-            print(f"{place}{step}")
+        # Only now: whoever asked for a step that cannot be told gets one line, and no half of an answer.
+        print(*told, *(f"{place}{step}" for place, step in zip(places, steps, strict=True)), sep="\n")
     elif asked.shard is None or asked.row is None:
         raise BadParameter("say --shard and --row, or --document")
     else:

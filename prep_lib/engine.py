@@ -37,7 +37,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from prep_lib.errors import BadParameter, PrepError, RunLocked, TaskFailed, unknown
+from prep_lib.errors import BadInput, BadParameter, PrepError, RunLocked, TaskFailed, unknown
 from prep_lib.files import is_temporary, space_for, write_whole
 from prep_lib.keys import Key, changed
 
@@ -166,15 +166,24 @@ def parse_bytes(value: int | str) -> int:
 
 
 @contextlib.contextmanager
-def lock(folder: str | Path) -> Iterator[None]:
+def lock(folder: str | Path, kind: str = "") -> Iterator[None]:
     """Hold a folder while the block runs.
 
     The system lets go of the lock when its owner dies, so a dead owner's is taken over, with one line that names it.
+
+    Parameters
+    ----------
+    folder : path
+    kind : str
+        What writes there, if it removes what it wrote before: a folder belongs to the first that comes. Empty: nothing
+        is removed.
 
     Raises
     ------
     RunLocked
         If a living process holds it; the message names host, process and last sign of life.
+    BadInput
+        If another kind of work writes there: its files would be taken for old ones of this.
     """
     import filelock
 
@@ -188,6 +197,8 @@ def lock(folder: str | Path) -> Iterator[None]:
         raise RunLocked(f"engine: {folder} is in use by {_owner(owner)}; wait for it, or use another folder") from None
     stop = threading.Event()
     try:
+        if kind:
+            _claim(folder, kind)
         if owner.exists():
             emit("note", text=f"took over the lock of {_owner(owner)}, which is gone")
         _sweep(folder)
@@ -200,6 +211,15 @@ def lock(folder: str | Path) -> Iterator[None]:
         _sweep(folder)
         owner.unlink(missing_ok=True)
         held.release()
+
+
+def _claim(folder: Path, kind: str) -> None:
+    path = folder / HIDDEN / "kind"
+    with contextlib.suppress(OSError):
+        if (other := path.read_text("utf-8")) and other != kind:
+            raise BadInput(f"engine: {folder} holds what {other} wrote; use another output folder")
+    with space_for(path), write_whole(path, "w") as file:
+        file.write(kind)
 
 
 def _sweep(folder: Path) -> None:

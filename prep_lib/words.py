@@ -198,8 +198,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "读取时相隔 {lags} 步的两行，在输入中的位置有多相似：最强的相关系数。",
     ),
     "audit.parity": (
-        "Whether odd rows of the input come at certain places: the strongest correlation of a low bit of the row with a "
-        "bit of the place.",
+        "Whether odd rows of the input come at certain places: the strongest correlation of a low bit of the row "
+        "with a bit of the place.",
         "输入中的奇数行是否总落在某些位置：行号低位与位置各位之间最强的相关系数。",
     ),
     # tokens coloured by loss

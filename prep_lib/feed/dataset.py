@@ -121,6 +121,11 @@ class RowDataset(Dataset[dict[str, Any]]):
         """Return a digest by which a loader knows, when it goes on, that the rows are still the same."""
 
     @property
+    def numbering(self) -> Any:
+        """Return how the rows are numbered anew, so that a loader that goes on can tell; None where they are not."""
+        return None
+
+    @property
     @abstractmethod
     def tokens_per_row(self) -> float | None:
         """Return the mean, padding apart; None where nobody knows."""
@@ -625,6 +630,12 @@ class PreProcessedDataset(RowDataset):
         if n < 0:
             raise BadParameter(f"feed/dataset: an epoch must be >= 0, got {n}")
         self._epoch[0], self._epoch[1] = n, seed
+
+    @property
+    def numbering(self) -> dict[str, int] | None:
+        """Return what `set_epoch` was called with; None where the rows stand as stored."""
+        epoch, seed = self._epoch.tolist()
+        return {"n": epoch, "seed": seed} if epoch > 0 else None
 
     def _stored(self, rows: np.ndarray) -> np.ndarray:
         epoch, seed = self._epoch.tolist()

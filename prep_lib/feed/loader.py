@@ -231,7 +231,9 @@ class Loader(DataLoader[dict[str, Any]]):
 
     def _told(self) -> dict[str, Any]:
         fingerprint = self.dataset.fingerprint  # type: ignore[attr-defined]
-        return {"rows": self.steps.rows, "shuffle": self.shuffle, "seed": self.seed, "data": fingerprint}
+        numbering = self.dataset.numbering  # type: ignore[attr-defined]
+        order = {"shuffle": self.shuffle, "seed": self.seed, "set_epoch": numbering}
+        return {"rows": self.steps.rows, **order, "data": fingerprint}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where the other loader was; batch size, ranks and workers may be others.
@@ -245,7 +247,7 @@ class Loader(DataLoader[dict[str, Any]]):
             if state.get(name) != own:
                 raise BadParameter(
                     f"feed/loader: cannot go on: {name} was {state.get(name)!r} and is {own!r}; give the loader the "
-                    "same dataset, seed and shuffle"
+                    "same dataset, seed and shuffle, and call set_epoch as before"
                 )
         self.position = state["position"]
 
@@ -356,7 +358,8 @@ def create_dataloader(
     seed : int
         Of the orders.
     start : int, rows
-        Consumed so far by all ranks together: `Loader.position` of the loader to go on from.
+        Consumed so far by all ranks together: `Loader.position` of the loader to go on from. What `set_epoch` was
+        called with is not in this number: call it again, or keep `Loader.state_dict`, which is refused without.
     rank, world_size : int
         Which of how many processes that train together this one is.
     drop_last : bool

@@ -126,6 +126,12 @@ class MixedDataset(RowDataset):
             raise BadParameter(f"feed/mix: an epoch needs at least one row, got {rows}")
 
     @property
+    def numbering(self) -> list[Any] | None:
+        """Return how the rows of each part are numbered anew; None where none are."""
+        parts = [part.numbering for part in self.parts]
+        return parts if any(parts) else None
+
+    @property
     def fingerprint(self) -> str:
         """Return a digest of the parts, their names and weights, and the length of an epoch."""
         told = [self.names, self.targets.weights.tolist(), self.epoch_rows, [part.fingerprint for part in self.parts]]

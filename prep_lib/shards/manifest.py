@@ -7,31 +7,153 @@
      "seq_len": 16, "dropped_remainder_tokens": 9, "totals": {…}, "tokenizer": {…}, "strategy": {…}, "seed": 42,
      "packing": {…}, "pre_shuffled": true, "recipe": null, "parents": []}
 
-No clock times and no paths: the same input gives the same bytes.
+No clock times and no paths: the same input gives the same bytes. What is written and what is read has this shape, or
+one line says which value has not: whoever holds a manifest need not ask again what its values are.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+import re
+import reprlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from prep_lib.errors import BadParameter, BadShard
 from prep_lib.files import digest, write_whole
+from prep_lib.ledger import TOKEN_FLOWS
 
 NAME = "manifest.json"
 
-#: In this order in the file.
-KEYS = (
-    "format", "shards", "seq_len", "dropped_remainder_tokens", "totals", "tokenizer", "strategy", "seed", "packing",
-    "pre_shuffled", "recipe", "parents",
-)  # fmt: skip
-SHARD_KEYS = ("file", "sequences", "tokens", "dtype", "bytes", "sha256", "sources")
 #: The files beside a shard, each with bytes and sha256; only where there are some.
 BESIDE = "beside"
-FILE_KEYS = ("file", "bytes", "sha256")
+
+
+def _is_path(name: Any) -> bool:
+    """Say whether a name leads anywhere but to a file of the folder, or can be the name of none."""
+    if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\\0"):
+        return True
+    try:
+        return len(os.fsencode(name)) > _LONGEST
+    except UnicodeEncodeError:
+        return True
+
+
+#: Bytes in the name of a file: no usual file system takes more.
+_LONGEST = 255
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A single value: what it is called, and whether a value is one."""
+
+    words: str
+    fits: Callable[[Any], bool]
+
+
+def _whole(words: str, least: int, most: int) -> _Kind:
+    # True and 1.0 are whole numbers to Python, but nothing that anybody wrote here.
+    return _Kind(words, lambda value: type(value) is int and least <= value <= most)
+
+
+_NULL = _Kind("null", lambda value: value is None)
+_ANYTHING = _Kind("anything", lambda value: True)
+_TEXT = _Kind("text", lambda value: isinstance(value, str))
+_TRUTH = _Kind("true or false", lambda value: isinstance(value, bool))
+_NUMBER = _Kind("a number", lambda value: type(value) in (int, float))
+_FILE_NAME = _Kind("the name of a file in the folder", lambda name: not _is_path(name))
+_DTYPE = _Kind("int8 to int64 or uint8 to uint64", lambda value: bool(re.fullmatch("u?int(8|16|32|64)", str(value))))
+# Every JSON reader holds these exactly, and the sum of a thousand of them fits 64 bits.
+_COUNT = _whole("a whole number (0 to 2**53)", 0, 2**53)
+_LENGTH = _whole("a whole number (1 to 2**31)", 1, 2**31)
+_SEED = _whole("a whole number (0 to 2**128)", 0, 2**128)
+
+#: Of a value: a kind; ``{…}`` an object with these names and maybe others, of which those with ``?`` may be missing and
+#: ``*`` is every name; ``[…]`` a list; ``(…)`` one of these.
+_Shape = Any
+
+_FILE = {"file": _FILE_NAME, "bytes": _COUNT, "sha256": _TEXT}
+_SHARD = {
+    "file": _FILE_NAME, "sequences": _COUNT, "tokens": _COUNT, "dtype": _DTYPE, "bytes": _COUNT, "sha256": _TEXT,
+    "sources": {"*": _COUNT},
+}  # fmt: skip
+_GROUP = {
+    "source": _TEXT, "language": (_TEXT, _NULL), "documents": _COUNT, "bytes": _COUNT, "characters": _COUNT,
+    "words": _COUNT, "tokens": _COUNT, "literal_specials": _COUNT,
+}  # fmt: skip
+#: Of the whole file, in its order.
+_SHAPE = {
+    "format": _TEXT,
+    "shards": [_SHARD | {f"{BESIDE}?": [_FILE]}],
+    "seq_len": (_LENGTH, _NULL),
+    "dropped_remainder_tokens": _COUNT,
+    "totals": {
+        **{f"{name}?": _COUNT for name in ("documents", *TOKEN_FLOWS, "literal_specials", "written_eos")},
+        "groups?": [_GROUP],
+    },
+    "tokenizer": ({
+        "name?": (_TEXT, _NULL), "size?": (_COUNT, _NULL), "max_id?": (_COUNT, _NULL), "eos_id?": (_COUNT, _NULL),
+        "sha256?": (_TEXT, _NULL),
+    }, _NULL),
+    # Whatever a processor tells of itself; the keys of ids are the build's.
+    "strategy": ({"id_keys?": [_TEXT]}, _ANYTHING),
+    "seed": (_SEED, _NULL),
+    "packing": ({
+        "algorithm?": _TEXT, "packs?": _COUNT, "efficiency?": _NUMBER, "padding?": _COUNT,
+        "pad_value?": (_NUMBER, _NULL), "cut_documents?": _COUNT,
+    }, _TEXT, _NULL),
+    "pre_shuffled": _TRUTH,
+    "recipe": ({"inputs?": [_TEXT], "sample?": _COUNT}, _NULL),
+    "parents": [_TEXT],
+}  # fmt: skip
+
+KEYS = tuple(_SHAPE)
+
+
+def _wrong(value: Any, shape: _Shape = _SHAPE, at: str = "") -> Iterator[str]:
+    """Yield what in `value` is not of its shape, each named by its place in the file."""
+    shapes = shape if isinstance(shape, tuple) else (shape,)
+    found = next((one for one in shapes if _fits(value, one)), None)
+    if found is None:
+        yield f"{at or 'it'} is {reprlib.repr(value)}, must be {' or '.join(map(_words, shapes))}"
+    elif isinstance(found, list):
+        for number, each in enumerate(value):
+            yield from _wrong(each, found[0], f"{at}[{number}]")
+    elif isinstance(found, dict):
+        for name, inner in found.items():
+            yield from _wrong_at(value, name, inner, at)
+
+
+def _wrong_at(values: Mapping[str, Any], name: str, shape: _Shape, at: str) -> Iterator[str]:
+    key = name.removesuffix("?")
+    if name == "*":
+        for each, value in values.items():
+            yield from _wrong(value, shape, f"{at}[{each!r}]")
+    elif key in values:
+        yield from _wrong(values[key], shape, f"{at}.{key}".removeprefix("."))
+    elif key == name:
+        yield f"{at}.{key} is missing".removeprefix(".")
+
+
+def _fits(value: Any, shape: _Shape) -> bool:
+    return shape.fits(value) if isinstance(shape, _Kind) else isinstance(value, type(shape))
+
+
+def _words(shape: _Shape) -> str:
+    return shape.words if isinstance(shape, _Kind) else "a list" if isinstance(shape, list) else "an object"
+
+
+def _first_wrong(stored: Any) -> str | None:
+    """Return in words what is wrong first with what a manifest says, None if nothing is."""
+    if (wrong := next(_wrong(stored), None)) is not None:
+        return wrong
+    named = Counter(file["file"] for entry in stored["shards"] for file in files_of(entry))
+    twice = [name for name, count in named.items() if count > 1]
+    return f"the file {twice[0]!r} is named twice" if twice else None
 
 
 @dataclass(frozen=True)
@@ -130,8 +252,11 @@ def write_manifest(
     dropped_remainder_tokens : int
     tokenizer : mapping or None
         ``name, size, max_id, eos_id, sha256``.
-    strategy, packing, recipe : JSON values
-        None when there was none. ``packing["algorithm"]`` is read by `packing_algorithm`.
+    strategy : JSON value
+        None when there was none.
+    packing, recipe : mapping or None
+        None when there was none. ``packing["algorithm"]`` is read by `packing_algorithm`, ``recipe["inputs"]`` (the
+        names of files) by whoever traces a document.
     pre_shuffled : bool
         Whether rows are to be read front to back.
     parents : sequence of str
@@ -146,35 +271,26 @@ def write_manifest(
     Raises
     ------
     BadParameter
-        If a shard lacks a key, is named twice or by more than its file name, or a value is no JSON.
+        If a value is no JSON, or not what `read_manifest` takes; a shard lacks a key, is named twice or by more than
+        its file name.
     """
     values = {
-        "format": format, "shards": [_checked(entry) for entry in shards], "seq_len": seq_len,
+        "format": format, "shards": [_in_order(entry) for entry in shards], "seq_len": seq_len,
         "dropped_remainder_tokens": dropped_remainder_tokens, "totals": totals, "tokenizer": tokenizer,
         "strategy": strategy, "seed": seed, "packing": packing, "pre_shuffled": pre_shuffled, "recipe": recipe,
         "parents": list(parents),
     }  # fmt: skip
-    names = [file["file"] for entry in values["shards"] for file in files_of(entry)]
-    if len(set(names)) < len(names):
-        raise BadParameter(f"shards/manifest: a file is named twice: {', '.join(names)}")
+    text = _encode(values)
+    if wrong := _first_wrong(json.loads(text)):
+        raise BadParameter(f"shards/manifest: cannot write {NAME}: {wrong}")
     path = Path(folder, NAME)
     with write_whole(path) as file:
-        file.write(_encode(values))
+        file.write(text)
     return path
 
 
-def _checked(entry: Mapping[str, Any]) -> dict[str, Any]:
-    if missing := [key for key in SHARD_KEYS if key not in entry]:
-        raise BadParameter(f"shards/manifest: a shard lacks {', '.join(missing)}; make it with shard_entry")
-    for name in (file["file"] for file in files_of(entry)):
-        if _is_path(name):
-            raise BadParameter(f"shards/manifest: {name!r} is a path; a shard is named by its file name alone")
-    return {key: entry[key] for key in (*SHARD_KEYS, BESIDE) if key in entry}
-
-
-def _is_path(name: Any) -> bool:
-    """Say whether a name leads anywhere but to a file of the folder."""
-    return not isinstance(name, str) or name in ("", ".", "..") or bool(set(name) & set("/\\\0"))
+def _in_order(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: entry[key] for key in (*_SHARD, BESIDE) if key in entry}
 
 
 def _encode(values: Mapping[str, Any]) -> bytes:
@@ -192,32 +308,24 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     Raises
     ------
     BadShard
-        If it is not there (the folder is not complete), no JSON, or lacks a key.
+        If it is not there (the folder is not complete), no JSON, or one of its values is missing or not what it has to
+        be. No name in it leads out of its folder: somebody else's must not have us read, or link, what lies elsewhere.
     """
     path = Path(folder, NAME)
     try:
         stored = json.loads(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
+        if not Path(folder).is_dir():
+            raise BadShard(f"shards/manifest: there is no folder {folder}") from None
         raise BadShard(
             f"shards/manifest: no {NAME} in {folder}; it is written last, so the run has not finished: run it again"
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadShard(f"shards/manifest: cannot read {path}: {error}") from None
-    missing = [key for key in KEYS if key not in stored] if isinstance(stored, dict) else list(KEYS)
-    if missing:
-        raise BadShard(f"shards/manifest: {path} lacks {', '.join(missing)}; it was not written by this workbench")
-    if not isinstance(stored["shards"], list):
-        raise BadShard(f"shards/manifest: the shards of {path} are no list; it was not written by this workbench")
-    for entry in stored["shards"]:
-        if not isinstance(entry, dict) or any(key not in entry for key in SHARD_KEYS):
-            raise BadShard(f"shards/manifest: a shard of {path} lacks one of {', '.join(SHARD_KEYS)}")
-        for beside in entry.get(BESIDE, ()):
-            if not isinstance(beside, dict) or any(key not in beside for key in FILE_KEYS):
-                raise BadShard(f"shards/manifest: a file beside {entry['file']} of {path} lacks {', '.join(FILE_KEYS)}")
-        # Somebody else's manifest must not have us read, or link, what lies outside its folder.
-        if outside := [file["file"] for file in files_of(entry) if _is_path(file["file"])]:
-            raise BadShard(f"shards/manifest: {path} names {outside[0]!r}, which is no file name")
-    return stored
+    if wrong := _first_wrong(stored):
+        raise BadShard(f"shards/manifest: {path}: {wrong}; it was damaged, or not written by this workbench")
+    found: dict[str, Any] = stored
+    return found
 
 
 def packing_algorithm(manifest: Mapping[str, Any]) -> str | None:

@@ -65,6 +65,9 @@ FRAME = 2**19
 #: pack a sixth faster, tokens of text as fast into a tenth more bytes. Levels below 1 save little for a third more.
 PACKING = zstandard.ZstdCompressionParameters.from_level(1, hash_log=12, min_match=7)
 
+#: Bytes of a row's hash.
+HASH = 8
+
 #: Bytes of a worker before it reads anything.
 IDLE = 40 * 2**20
 
@@ -159,7 +162,7 @@ def shuffle_npz(
     target = folder / "train" if source.nested else folder
     _check_folder(folder, target, source.eval is not None)
     count, share = _shares(plan, workers, parse_bytes(memory_budget))
-    with lock(folder), Crew("inline" if count == 1 else "processes", count) as crew:
+    with lock(folder, "shuffle-npz"), Crew("inline" if count == 1 else "processes", count) as crew:
         return _Run(folder, target, temp, source.eval, plan, crew, share).run()
 
 
@@ -724,7 +727,10 @@ def _gather(sources: Sequence[_Scattered], cell: int, at: int, held: np.ndarray)
 
 def _mapped(file: IO[bytes], rows: int) -> np.ndarray:
     """Return zeros for a hash a row, in a file without a name: a shard may have more rows than memory holds."""
-    file.truncate(8 * max(rows, 1))
+    # Zeros first: a full disk is an error here, and would end the process in what is mapped below.
+    for left in range(HASH * rows, 0, -PIECE):
+        file.write(bytes(min(left, PIECE)))
+    file.flush()
     return np.memmap(file, np.uint64, "r+", 0, (rows,)) if rows else np.zeros(0, np.uint64)
 
 
@@ -886,8 +892,10 @@ class _Run:
         self._copy_eval()
         with write_whole(self.target / CHECK, "w") as file:
             file.write(CHECK_TEXT)
+        paths = [self.target / shard_name(at) for at in range(len(tasks))]
+        shards = {path.name: [path.stat().st_mtime_ns, NpzReader(path).fingerprint] for path in paths}
         with write_whole(self.folder / DONE, "w") as file:
-            json.dump(key, file)
+            json.dump({"key": key, "shards": shards, "eval": [name for name, _ in self._evals()]}, file)
         with write_whole(self.target / METADATA, "w") as file:
             file.write(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
         self._forget()
@@ -945,25 +953,37 @@ class _Run:
         try:
             record = json.loads((self.folder / DONE).read_bytes())
             told: dict[str, Any] = json.loads((self.target / METADATA).read_bytes())
-            whole = all(
-                NpzReader(self.target / shard_name(at)).rows == rows for at, rows in enumerate(told["shard_sizes"])
-            )
-        except (OSError, ValueError, KeyError, PrepError):
+            whole = all(self._is_whole(name, *before) for name, before in record["shards"].items())
+        except (OSError, ValueError, KeyError, TypeError, PrepError):
             return None
-        if differs := changed(record, key):
+        if differs := changed(record["key"], key):
             emit("note", text=f"shuffle: {self.folder.name} is written again: {'; '.join(differs)}")
         return told if whole and not differs else None
 
+    def _is_whole(self, name: str, modified: int, fingerprint: str) -> bool:
+        """Tell whether a shard is as it was written; it is read only if its time of change says it may not be."""
+        path = self.target / name
+        reader = NpzReader(path)
+        if path.stat().st_mtime_ns != modified:
+            for _ in reader.blocks(2**16):
+                pass
+        return reader.fingerprint == fingerprint
+
     def _clear(self) -> None:
         """Take away what says that an older run is complete, and what it left that is not ours."""
-        if (self.folder / DONE).exists():
-            shutil.rmtree(self.folder / "eval", ignore_errors=True)
-        for path in (self.target / METADATA, self.target / CHECK, self.folder / DONE):
-            path.unlink(missing_ok=True)
-        names = set(map(shard_name, range(len(self.plan.shard_sizes))))
-        for path in self.target.glob("shard_*.npz"):
-            if path.name not in names:
-                path.unlink()
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            for name in json.loads((self.folder / DONE).read_bytes())["eval"]:
+                (self.folder / "eval" / name).unlink(missing_ok=True)
+        (self.folder / DONE).unlink(missing_ok=True)
+        ours = {self.target / shard_name(at) for at in range(len(self.plan.shard_sizes))}
+        # An older run may have had the other layout: its train/ would be read in place of what lies beside it.
+        for place in (self.folder, self.folder / "train"):
+            for path in (place / METADATA, place / CHECK, *place.glob("shard_*.npz")):
+                if path not in ours:
+                    path.unlink(missing_ok=True)
+        if self.target == self.folder:
+            with contextlib.suppress(OSError):
+                (self.folder / "train").rmdir()
         # What a killed run left half written where its lock does not sweep.
         shutil.rmtree(self.temp / HIDDEN / "tmp", ignore_errors=True)
         for path in [*self.target.glob(".*.tmp"), *(self.folder / "eval").rglob(".*.tmp")]:
@@ -974,11 +994,12 @@ class _Run:
         """Say what it will take, and stop or ask if a disk has too little room."""
         said = estimate(self.plan, self.crew.workers, self.share)
         emit("note", text=str(said))
+        hashes = HASH * max(self.plan.shard_sizes) * self.crew.workers
         with space_for(self.temp):
             self.temp.mkdir(parents=True, exist_ok=True)
         needs = [
             (self.temp, said.temporary, _size(self.temp, "*.rows")),
-            (self.folder, said.output, _size(self.target, "*.npz")),
+            (self.folder, said.output + hashes, _size(self.target, "*.npz")),
         ]
         if os.stat(self.temp).st_dev == os.stat(self.folder).st_dev:
             needs = [(self.folder, sum(need for _, need, _ in needs), sum(there for _, _, there in needs))]

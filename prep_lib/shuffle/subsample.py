@@ -117,7 +117,7 @@ def subsample(
     readers = open_alike(source.train)
     if shard_size < 1:
         raise BadParameter(f"shuffle/subsample: shard_size must be at least 1 row; got {shard_size}")
-    with lock(folder), Crew(engine, workers) as crew:
+    with lock(folder, "subsample"), Crew(engine, workers) as crew:
         counts = _count(readers, stratify_by)
         strata = sorted({label for count in counts for label in count})
         if len(strata) > STRATA:

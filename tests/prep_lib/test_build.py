@@ -675,7 +675,7 @@ def test_a_run_that_ended_before_the_shards_goes_on_from_there(tmp_path: Path) -
         ("count", 1), ("write", 0),
     ]  # fmt: skip
     assert tree(out) == tree(tmp_path / "clean")
-    assert sorted(path.name for path in (out / ".prep").iterdir()) == ["build.json", "inputs.json", "lock"]
+    assert sorted(path.name for path in (out / ".prep").iterdir()) == ["build.json", "inputs.json", "kind", "lock"]
 
 
 def test_what_is_not_in_the_rows_does_not_count_them_again(tmp_path: Path) -> None:

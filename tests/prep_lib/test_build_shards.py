@@ -258,6 +258,24 @@ def test_a_second_run_does_nothing(tmp_path: Path, tokenizer: AutoTokenizer, cap
     assert verify(tmp_path / "out") == []
 
 
+@pytest.mark.parametrize("name", ["shard-00000.bin", "shard-00000.segments.npy", "rejected.jsonl.zst", "ledger.json"])
+@pytest.mark.parametrize("harm", ["gone", "flipped", "flipped long ago"])
+def test_what_verify_says_to_build_again_is_built_again(
+    tmp_path: Path, tokenizer: AutoTokenizer, name: str, harm: str
+) -> None:
+    write(tmp_path / "a.jsonl", RAW)
+    path = build(tmp_path / "a.jsonl", tmp_path / "out", tokenizer) / name
+    before, times = path.read_bytes(), path.stat()
+    path.unlink()
+    if harm != "gone":
+        path.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+    if harm == "flipped long ago":
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # only reading it tells
+    build(tmp_path / "a.jsonl", tmp_path / "out", tokenizer, rehash=harm == "flipped long ago")
+    assert path.read_bytes() == before
+    assert verify(tmp_path / "out") == []
+
+
 @pytest.mark.parametrize("content", ["", '{"text": ""}\n', '{"text": "ab"}\n'])
 def test_next_to_nothing(tmp_path: Path, tokenizer: AutoTokenizer, content: str) -> None:
     (tmp_path / "a.jsonl").write_text(content)

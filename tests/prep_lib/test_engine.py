@@ -21,7 +21,7 @@ import pytest
 
 from prep_lib import engine
 from prep_lib.engine import Crew, Task, default_workers, emit, listen, lock, memory_limit, parse_bytes, run_tasks
-from prep_lib.errors import BadParameter, BadRecord, NoSpace, RunLocked, TaskFailed, TooManyLost, UnknownName
+from prep_lib.errors import BadInput, BadParameter, BadRecord, NoSpace, RunLocked, TaskFailed, TooManyLost, UnknownName
 
 # Workers of an executor handed in cannot import a test file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -630,3 +630,15 @@ def test_an_interrupt_ends_within_two_seconds_leaves_no_process_and_keeps_what_i
     assert told.count("Traceback") == 1
     assert {"0.txt", "1.txt", ".prep/tasks/t0.json", ".prep/tasks/t1.json"} <= killing.tree(tmp_path).keys()
     assert sorted(os.listdir(tmp_path / ".prep")) == ["lock", "tasks"]
+
+
+def test_a_folder_belongs_to_the_first_kind_of_work_that_comes(tmp_path):
+    """A build clears away old shards: it must not take those of a shuffle for its own."""
+    for kind in ("shuffle-npz", "", "shuffle-npz"):
+        with engine.lock(tmp_path, kind):
+            pass
+    with pytest.raises(BadInput, match="holds what shuffle-npz wrote; use another output folder"):
+        with engine.lock(tmp_path, "a build"):
+            raise AssertionError("never held")
+    with engine.lock(tmp_path, "shuffle-npz"):
+        pass

@@ -355,6 +355,27 @@ def test_the_command_goes_forward(run: Path, capsys: pytest.CaptureFixture[str])
     assert main(["trace", str(folder), "--document", "nobody"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (["--batch-size", "0"], "--batch-size must be 1 or more, got 0"),
+        (["--batch-size", "2", "--epoch", "-1"], "--epoch must be 0 or more, got -1"),
+        (["--batch-size", "2", "--seed", "-1"], "--seed must be 0 or more, got -1"),
+        (["--batch-size", "2", "--world-size", "0"], "--world-size must be 1 or more, got 0"),
+    ],
+)
+def test_a_loader_that_cannot_be_is_refused_before_anything_is_said(
+    option: list[str], said: str, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["trace", str(run / "data" / "15_bin_concat"), "--document", "d0", *option]) == 2
+    assert capsys.readouterr() == ("", f"prep trace: {said}\n")
+
+
+def test_the_command_names_a_folder_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["trace", str(tmp_path / "nope"), "--document", "d0"]) == 1
+    assert capsys.readouterr() == ("", f"prep trace: shards/manifest: there is no folder {tmp_path / 'nope'}\n")
+
+
 def test_the_tokenizer_of_a_run_is_used_if_it_is_the_same(run: Path, tmp_path: Path, tokenizer: AutoTokenizer) -> None:
     assert own_tokenizer(run / "data" / "15_bin_concat") is not None
     source = tmp_path / "a.jsonl"

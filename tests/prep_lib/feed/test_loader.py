@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import json
 import threading
 import weakref
 from collections.abc import Iterator
@@ -359,6 +360,14 @@ def test_a_state_of_other_data_or_another_order_is_refused(tmp_path: Path, datas
     wider = PreProcessedDataset(datasets["npz"].path, max_cache_shards=2)  # type: ignore[attr-defined]
     with pytest.raises(BadParameter, match="cannot go on: data was"):  # two shards mixed are another order than one
         create_dataloader(wider, 2).load_state_dict(packed)
+    ready = PreProcessedDataset(npz_folder(tmp_path / "ready", [4, 3], pre_shuffled=True))
+    ready.set_epoch(3)
+    numbered = create_dataloader(ready, 2).state_dict()
+    fresh = PreProcessedDataset(tmp_path / "ready")
+    with pytest.raises(BadParameter, match=r"set_epoch was .* and is None; .* call set_epoch as before"):
+        create_dataloader(fresh, 2).load_state_dict(numbered)
+    fresh.set_epoch(3)
+    create_dataloader(fresh, 2).load_state_dict(json.loads(json.dumps(numbered)))
     other = create_dataloader(datasets["bin"], 3, world_size=2, rank=1)
     other.load_state_dict(state)
     assert other.position == 4

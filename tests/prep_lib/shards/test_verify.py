@@ -1,5 +1,7 @@
 """Whatever is wrong with a folder of shards is named, and nothing else is."""
 
+import contextlib
+import itertools
 import json
 import shutil
 import tracemalloc
@@ -8,6 +10,7 @@ import numpy as np
 import pytest
 from toy_shards import FIRST, MASK, PACKED, PACKS, SEQUENCE, build, store, write_shard
 
+from prep_lib.errors import BadShard, PrepError
 from prep_lib.shards.formats import FORMATS
 from prep_lib.shards.h5 import IOHandler
 from prep_lib.shards.manifest import Finding
@@ -143,7 +146,10 @@ EOS = 9
 ENDING = {0: (0, [1, 2, EOS]), 1: (1, [4, 5, 6, 7, EOS]), 2: (0, [8, 2, EOS])}
 TOTALS = {
     "documents": 3, "content": 8, "control": 0, "eos": 3, "written": 11, "cut": 0, "remainder": 0, "padding": 1,
-    "written_eos": 3, "groups": [{"documents": 2, "tokens": 4}, {"documents": 1, "tokens": 4}],
+    "written_eos": 3, "groups": [
+        {"source": source, "language": None, "documents": count, "bytes": 9, "characters": 9, "words": 3, "tokens": 4,
+         "literal_specials": 0} for source, count in (("web", 2), ("code", 1))
+    ],
 }  # fmt: skip
 
 
@@ -340,6 +346,65 @@ def test_a_real_build_is_as_its_manifest_says(tmp_path, kind, packing):
     )
     assert verify(tmp_path / "out") == []
     assert json.loads((tmp_path / "out/manifest.json").read_bytes())["tokenizer"]["eos_id"] == tokenizer.eos_token_id
+
+
+def places(value, at=()):
+    """The way to every value inside a JSON value."""
+    for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        yield (*at, key)
+        yield from places(value[key], (*at, key))
+
+
+#: In the place of any value of a manifest; GONE takes it out.
+GONE = "gone"
+OTHERS = (None, True, -1, 0, 1, 3.5, float("nan"), 10**30, 2**53 - 1, "", "x", "../x", "\ud800", [], [[]], {}, GONE)
+
+
+@pytest.mark.parametrize(("kind", "others"), [("bin", OTHERS), ("h5", OTHERS[::4]), ("npz", OTHERS[1::4])])
+def test_a_manifest_may_say_anything_in_any_one_place_without_a_traceback(tmp_path, kind, others):
+    from prep_lib import TokenDataset
+    from prep_lib.trace import decisions, trace
+
+    folder = documents(tmp_path / kind, kind=kind, rows=2)
+    file = folder / "manifest.json"
+    good = file.read_text()
+    refused = 0
+    for (*way, last), other in itertools.product(places(json.loads(good)), others):
+        stored = at = json.loads(good)
+        for step in way:
+            at = at[step]
+        if other == GONE:
+            del at[last]
+        else:
+            at[last] = other
+        file.write_text(json.dumps(stored))
+        told = verify(folder)
+        unread = [one for one in told if one.what.startswith("shards/manifest: ")]
+        refused += bool(unread)
+        assert not any("Error" in one.what for one in told), (way, last, other, told)
+        for use in (
+            lambda: trace(folder, 0, 0, 1),
+            lambda: decisions(folder, "a.jsonl#L2"),
+            lambda: TokenDataset(folder),
+        ):
+            # Where verify can read the manifest, so can the others; what they find may not fit it.
+            with contextlib.suppress(PrepError) if not unread else pytest.raises(BadShard, match="shards/manifest: "):
+                use()
+    assert refused > 30 * len(others)
+
+
+def test_what_nobody_thought_of_is_a_finding(tmp_path, monkeypatch):
+    def fail(*_):
+        raise KeyError("x")
+
+    folder = documents(tmp_path)
+    monkeypatch.setattr("prep_lib.shards.verify._check_apart", fail)
+    assert errors(folder) == [("manifest.json", "cannot be compared with its shards (KeyError: 'x'); build it again")]
+
+
+def test_totals_may_lack_a_number(tmp_path):
+    documents(tmp_path, totals={name: value for name, value in TOTALS.items() if name != "documents"})
+    assert errors(tmp_path) == [("manifest.json", "says 11 tokens of text were kept, its groups sum to 8")]
 
 
 def test_ids_are_looked_at_in_blocks(tmp_path, monkeypatch):

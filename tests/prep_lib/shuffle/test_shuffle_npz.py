@@ -457,7 +457,7 @@ def test_killed_at_random_moments_and_run_again_equals_one_clean_run(tmp_path):
         shutil.rmtree(tmp_path / "out")
     subprocess.run([sys.executable, "-c", JOB, tmp_path / "set", tmp_path / "out"], check=True, capture_output=True)
     assert tree(tmp_path / "out") == tree(tmp_path / "clean")
-    assert sorted(path.name for path in (tmp_path / "out" / HIDDEN).iterdir()) == ["lock", "shuffle.json"]
+    assert sorted(path.name for path in (tmp_path / "out" / HIDDEN).iterdir()) == ["kind", "lock", "shuffle.json"]
     assert tree(tmp_path / "set") == before
 
 
@@ -660,3 +660,34 @@ def test_prep_shuffle_npz_is_the_same(numbered, tmp_path, capsys):
         prep(["shuffle-npz", "--help"])
     assert left.value.code == 0
     assert "--memory-budget" in capsys.readouterr().out
+
+
+def test_another_layout_over_an_older_output_leaves_nothing_of_it(numbered, tmp_path):
+    """Readers take ``train/`` where there is one: an older one would be read in place of the new shards."""
+    nested = tmp_path / "nested" / "train"
+    shutil.copytree(numbered, nested)
+    for source, place in ((nested.parent, "train"), (numbered, "."), (nested.parent, "train")):
+        shuffle_npz(source, tmp_path / "out", 4, workers=1)
+        found = {path.relative_to(tmp_path / "out" / place).as_posix() for path in (tmp_path / "out").rglob("*.npz")}
+        assert found == {f"shard_{at:06d}.npz" for at in range(3)}
+        assert check(tmp_path / "out" / place)[0] == 0
+
+
+def test_a_shard_that_was_harmed_is_written_again(numbered, tmp_path):
+    shuffle_npz(numbered, tmp_path / "out", 4, workers=1)
+    path = tmp_path / "out" / "shard_000001.npz"
+    before = path.read_bytes()
+    path.write_bytes(before[:60] + bytes([before[60] ^ 1]) + before[61:])
+    shuffle_npz(numbered, tmp_path / "out", 4, workers=1)
+    assert path.read_bytes() == before
+    path.touch()
+    shuffle_npz(numbered, tmp_path / "out", 4, workers=1)
+    assert path.read_bytes() == before
+
+
+def test_what_a_build_wrote_is_left_alone(numbered, tmp_path):
+    with lock(tmp_path / "out", "a build"):
+        np.savez(tmp_path / "out" / "shard_000000.npz", x=np.arange(3))
+    with pytest.raises(BadInput, match="holds what a build wrote; use another output folder"):
+        shuffle_npz(numbered, tmp_path / "out", 4, workers=1)
+    assert np.load(tmp_path / "out" / "shard_000000.npz")["x"].tolist() == [0, 1, 2]

@@ -338,7 +338,7 @@ def test_a_second_call_does_nothing_and_another_one_replaces(source: Path, tmp_p
     clean = tmp_path / "clean"
     draw(source, clean, num_samples=30, shard_size=20)
     assert killing.tree(out / "train") == killing.tree(clean / "train")
-    assert sorted(path.name for path in (out / ".prep").iterdir()) == ["lock", "subsample.json"]
+    assert sorted(path.name for path in (out / ".prep").iterdir()) == ["kind", "lock", "subsample.json"]
 
 
 def test_workers_write_the_same_bytes(source: Path, tmp_path: Path) -> None:
