@@ -55,8 +55,7 @@ from prep_lib.shards.count import (
     stamp,
 )
 from prep_lib.shards.formats import FORMATS
-from prep_lib.shards.manifest import BESIDE as BESIDE_SHARD
-from prep_lib.shards.manifest import NAME, read_manifest, write_manifest
+from prep_lib.shards.manifest import NAME, all_files, read_manifest, write_manifest
 from prep_lib.shards.shard import RESERVED, split_groups
 from prep_lib.shards.write import Rows, remainder, write
 from prep_lib.source import parquet
@@ -654,7 +653,7 @@ class _Build:
         try:
             record = json.loads((self.folder / HIDDEN / "build.json").read_bytes())
             known, manifest = record["files"], read_manifest(self.folder)
-            told = {file["file"]: file["sha256"] for file in _files_of(manifest)}
+            told = {file["file"]: file["sha256"] for file in all_files(manifest)}
             harmed = sorted(name for name, sha256 in told.items() if known[name][2] != sha256)
             harmed += sorted(name for name, before in known.items() if not self._is_whole(name, *before))
             ledger = Ledger.from_json((self.folder / "ledger.json").read_bytes())
@@ -794,14 +793,12 @@ class _Build:
         _write_rejected(rows.parts, self.folder / "rejected.jsonl.zst", self.settings.seed)
         with fs.write_whole(self.folder / "ledger.json", "w") as file:
             file.write(ledger.to_json())
-        manifest = self._manifest(ledger, rows.plan, counted, written)
+        write_manifest(self.folder, **self._manifest(ledger, rows.plan, counted, written))
         if key is not None:
-            digests = {file["file"]: file["sha256"] for file in _files_of(manifest)}
-            digests |= {name: fs.digest(self.folder / name) for name in BESIDE if name != NAME}
-            files = {name: [*stamp(self.folder / name), sha256] for name, sha256 in digests.items()}
-            with fs.write_whole(self.folder / HIDDEN / "build.json", "w") as file:
-                json.dump({"key": key, "files": files}, file)
-        write_manifest(self.folder, **manifest)
+            told = list(all_files(read_manifest(self.folder)))
+            files = {file["file"]: [*stamp(self.folder / file["file"]), file["sha256"]] for file in told}
+            with fs.write_whole(self.folder / HIDDEN / "build.json", "w") as record:
+                json.dump({"key": key, "files": files}, record)
         # The manifest stands: the ragged rows and the records of the tasks have done their work.
         self.forget()
 
@@ -835,12 +832,8 @@ class _Build:
                 "inputs": [source.name for source in self.sources],
             },
             "parents": [source.survey.digest for source in self.sources],
+            "beside": [self.folder / name for name in BESIDE if name != NAME],
         }  # fmt: skip
-
-
-def _files_of(manifest: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return all files a manifest tells of: shards, and those beside them."""
-    return [file for shard in manifest["shards"] for file in (shard, *shard.get(BESIDE_SHARD, ()))]
 
 
 def _costs(counted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -109,9 +109,10 @@ _SHAPE = {
     "pre_shuffled": _TRUTH,
     "recipe": ({"inputs?": [_TEXT], "sample?": _COUNT}, _NULL),
     "parents": [_TEXT],
+    f"{BESIDE}?": [_FILE],
 }  # fmt: skip
 
-KEYS = tuple(_SHAPE)
+KEYS = tuple(key for key in _SHAPE if not key.endswith("?"))
 
 
 def _wrong(value: Any, shape: _Shape = _SHAPE, at: str = "") -> Iterator[str]:
@@ -147,11 +148,18 @@ def _words(shape: _Shape) -> str:
     return shape.words if isinstance(shape, _Kind) else "a list" if isinstance(shape, list) else "an object"
 
 
+def all_files(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the entries of all files a manifest tells of: shards, what lies beside each, and beside them all."""
+    for entry in manifest["shards"]:
+        yield from files_of(entry)
+    yield from manifest.get(BESIDE, ())
+
+
 def _first_wrong(stored: Any) -> str | None:
     """Return in words what is wrong first with what a manifest says, None if nothing is."""
     if (wrong := next(_wrong(stored), None)) is not None:
         return wrong
-    named = Counter(file["file"] for entry in stored["shards"] for file in files_of(entry))
+    named = Counter(file["file"] for file in all_files(stored))
     twice = [name for name, count in named.items() if count > 1]
     return f"the file {twice[0]!r} is named twice" if twice else None
 
@@ -235,6 +243,7 @@ def write_manifest(
     recipe: Any = None,
     parents: Sequence[str] = (),
     format: str = "h5",
+    beside: Sequence[str | Path] = (),
 ) -> Path:
     """Write ``manifest.json``, whole or not at all.
 
@@ -262,6 +271,8 @@ def write_manifest(
     parents : sequence of str
         sha256 of the manifests or files this one was made from.
     format : str
+    beside : sequence of path
+        Files in the folder that belong to all shards: what was lost, and the ledger.
 
     Returns
     -------
@@ -280,6 +291,7 @@ def write_manifest(
         "strategy": strategy, "seed": seed, "packing": packing, "pre_shuffled": pre_shuffled, "recipe": recipe,
         "parents": list(parents),
     }  # fmt: skip
+    values |= {BESIDE: [file_entry(other) for other in beside]} if beside else {}
     text = _encode(values)
     if wrong := _first_wrong(json.loads(text)):
         raise BadParameter(f"shards/manifest: cannot write {NAME}: {wrong}")

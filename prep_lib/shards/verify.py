@@ -12,7 +12,7 @@ Shards are looked at side by side, each in blocks: memory holds some blocks, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,7 +26,7 @@ from prep_lib.errors import BadShard
 from prep_lib.files import digest
 from prep_lib.shards.formats import FORMATS, open_shard
 from prep_lib.shards.h5 import IOHandler
-from prep_lib.shards.manifest import NAME, Finding, files_of, packing_algorithm, read_manifest
+from prep_lib.shards.manifest import BESIDE, NAME, Finding, files_of, packing_algorithm, read_manifest
 from prep_lib.shards.shard import Shard, document_id, row_blocks
 
 #: Values looked at at once: bounds memory whatever the size of a shard.
@@ -73,7 +73,7 @@ def _verify(folder: Path, manifest: Mapping[str, Any]) -> list[Finding]:
     with ThreadPoolExecutor(min(_THREADS, default_workers())) as pool:
         seen = list(pool.map(partial(_look, folder, manifest), manifest["shards"]))
     found = [finding for one in seen for finding in one.found]
-    found += _verify_totals(manifest)
+    found += [*_check_files(folder, manifest.get(BESIDE, ())), *_verify_totals(manifest)]
     if all(one.opened for one in seen):
         found += [Finding(NAME, what) for what in (*_check_eos_total(seen, manifest), *_check_apart(seen, manifest))]
     return found + list(_foreign(folder, manifest))
@@ -140,7 +140,7 @@ def _verify_totals(manifest: Mapping[str, Any]) -> Iterator[Finding]:
 def _look(folder: Path, manifest: Mapping[str, Any], entry: Mapping[str, Any]) -> _Seen:
     """Check everything that one shard can tell."""
     seen, name = _Seen(), entry["file"]
-    seen.found += _check_files(folder, entry)
+    seen.found += _check_files(folder, files_of(entry))
     if any(finding.what != _CHANGED for finding in seen.found):
         return seen
     try:
@@ -168,8 +168,8 @@ def _look(folder: Path, manifest: Mapping[str, Any], entry: Mapping[str, Any]) -
 _CHANGED = "its content has changed: sha256 differs from the manifest"
 
 
-def _check_files(folder: Path, entry: Mapping[str, Any]) -> Iterator[Finding]:
-    for file in files_of(entry):
+def _check_files(folder: Path, files: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
+    for file in files:
         path = folder / file["file"]
         if not path.is_file():
             yield Finding(file["file"], "is missing")

@@ -384,3 +384,17 @@ def test_the_mixture_of_twelve_sources(tmp_path: Path) -> None:
     )
     assert verify(tmp_path / "out") == []
     assert len(manifest["totals"]["groups"]) >= 12
+
+
+@pytest.mark.parametrize("name", ["ledger.json", "rejected.jsonl.zst"])
+def test_what_tells_of_the_build_is_verified_too(tmp_path: Path, tokenizer: AutoTokenizer, name: str) -> None:
+    path = build(write(tmp_path / "a.jsonl", RAW), tmp_path / "out", tokenizer) / name
+    content = path.read_bytes()
+    for harmed, what in ((content[:-1] + b"?", "its content has changed"), (content[:-1], "has"), (None, "is missing")):
+        path.unlink()
+        if harmed is not None:
+            path.write_bytes(harmed)
+        (finding,) = verify(tmp_path / "out")
+        assert (finding.file, finding.what.startswith(what)) == (name, True)
+        path.write_bytes(content)
+    assert verify(tmp_path / "out") == []
