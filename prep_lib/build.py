@@ -33,7 +33,7 @@ import zstandard
 from prep_lib import files as fs
 from prep_lib.chat.process import PreTrainProcessor, Processor
 from prep_lib.chat.row import Row, check_fit
-from prep_lib.engine import HIDDEN, Crew, Task, emit, lock, parse_bytes, run_tasks
+from prep_lib.engine import HIDDEN, Crew, Task, emit, kind_of, lock, parse_bytes, run_tasks
 from prep_lib.errors import AcceleratorMismatch, BadInput, BadParameter, BadRecord, PrepError, unknown
 from prep_lib.files import Span, Survey
 from prep_lib.keys import Key, changed, code_digest, function_digest, make_key
@@ -358,7 +358,7 @@ def _check_folder(folder: Path, paths: Sequence[Path]) -> None:
     ours = {(folder / name).resolve() for name in BESIDE}
     if taken := [path.name for path in paths if path.resolve() in ours]:
         raise BadInput(f"build: the input {taken[0]} lies where the output is written; use another output folder")
-    strange = [] if (folder / HIDDEN).is_dir() or (folder / NAME).is_file() else _shards(folder)
+    strange = [] if kind_of(folder) or (folder / NAME).is_file() else _shards(folder)
     if strange:
         raise BadInput(f"build: {folder} holds {strange[0].name}, which no build left there; use another output folder")
 

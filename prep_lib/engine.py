@@ -213,12 +213,17 @@ def lock(folder: str | Path, kind: str = "") -> Iterator[None]:
         held.release()
 
 
-def _claim(folder: Path, kind: str) -> None:
-    path = folder / HIDDEN / "kind"
+def kind_of(folder: str | Path) -> str:
+    """Return the kind of work a folder belongs to, as `lock` was told; empty if to none."""
     with contextlib.suppress(OSError):
-        if (other := path.read_text("utf-8")) and other != kind:
-            raise BadInput(f"engine: {folder} holds what {other} wrote; use another output folder")
-    with space_for(path), write_whole(path, "w") as file:
+        return Path(folder, HIDDEN, "kind").read_text("utf-8")
+    return ""
+
+
+def _claim(folder: Path, kind: str) -> None:
+    if (other := kind_of(folder)) not in ("", kind):
+        raise BadInput(f"engine: {folder} holds what {other} wrote; use another output folder")
+    with write_whole(folder / HIDDEN / "kind", "w") as file:
         file.write(kind)
 
 

@@ -39,7 +39,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import zstandard
 
-from prep_lib.engine import HIDDEN, Crew, Task, default_workers, emit, lock, parse_bytes, run_tasks
+from prep_lib.engine import HIDDEN, Crew, Task, default_workers, emit, kind_of, lock, parse_bytes, run_tasks
 from prep_lib.errors import BadInput, BadParameter, BadShard, NoSpace, PrepError, Unbalanced
 from prep_lib.files import digest, is_temporary, space_for, write_whole
 from prep_lib.jit import kernel
@@ -196,9 +196,12 @@ def _check_folder(folder: Path, target: Path, evals: bool) -> None:
     for place in (folder, target):
         if place.exists() and not place.is_dir():
             raise BadParameter(f"shuffle/npz: {place} is a file; give a folder")
-    foreign = [*target.glob("*.npz"), *target.glob(METADATA), *(folder.glob("eval") if evals else ())]
-    if foreign and not (folder / HIDDEN).is_dir():
-        raise BadInput(f"shuffle/npz: {target} holds {foreign[0].name} of something else; use another output folder")
+    # In both layouts: readers take what lies in train/ where there is one, and older shards of ours are cleared away.
+    found = [path for place in (folder, folder / "train") for what in ("*.npz", METADATA) for path in place.glob(what)]
+    foreign = [*found, *(folder.glob("eval") if evals else ())]
+    if foreign and not kind_of(folder):
+        what = foreign[0].relative_to(folder)
+        raise BadInput(f"shuffle/npz: {folder} holds {what} of something else; use another output folder")
 
 
 def _shares(plan: Plan, workers: int | None, budget: int) -> tuple[int, int]:

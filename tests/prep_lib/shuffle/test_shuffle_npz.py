@@ -691,3 +691,13 @@ def test_what_a_build_wrote_is_left_alone(numbered, tmp_path):
     with pytest.raises(BadInput, match="holds what a build wrote; use another output folder"):
         shuffle_npz(numbered, tmp_path / "out", 4, workers=1)
     assert np.load(tmp_path / "out" / "shard_000000.npz")["x"].tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("place", [".", "train"])
+def test_shards_of_somebody_else_are_left_alone_in_both_layouts(numbered, tmp_path, place):
+    theirs = tmp_path / "out" / place / "shard_000000.npz"
+    theirs.parent.mkdir(parents=True)
+    theirs.write_bytes(b"theirs")
+    with pytest.raises(BadInput, match=r"holds \S*shard_000000.npz of something else"):
+        shuffle_npz(numbered, tmp_path / "out", 4, workers=1)
+    assert theirs.read_bytes() == b"theirs"
