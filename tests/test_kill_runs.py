@@ -33,7 +33,7 @@ VALUES = {
 SMALL = "import prep_lib.files\nprep_lib.files.SPAN = 20_000\n"
 
 #: Kills of each kind of process, and after how many of them the work is let finish and looked at.
-KILLS, THEN_FINISH = 20, 5
+KILLS, THEN_FINISH = 12, 4
 
 PREP = [sys.executable, "-m", "prep_lib.cli", "run", "r.yaml"]
 PAPERMILL = [

@@ -385,7 +385,7 @@ documents = st.lists(
 
 
 @given(documents, st.integers(1, 7), st.integers(1, 3), st.integers(1, 7), st.randoms())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_it_finds_what_plain_python_finds(rows, width, per_shard, block, random):
     one, other = [], []
     told = defaultdict(int)
