@@ -17,7 +17,6 @@ import json
 import operator
 import os
 import shutil
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -36,7 +35,7 @@ from prep_lib.chat.row import Row, check_fit
 from prep_lib.engine import HIDDEN, Crew, Task, emit, kind_of, lock, parse_bytes, run_tasks
 from prep_lib.errors import AcceleratorMismatch, BadInput, BadParameter, BadRecord, PrepError, unknown
 from prep_lib.files import Span, Survey
-from prep_lib.keys import Key, changed, code_digest, function_digest, make_key
+from prep_lib.keys import Key, changed, function_digest, make_key
 from prep_lib.ledger import TOKEN_FLOWS, Ledger, LossLimit
 from prep_lib.shards.count import (
     ROWS,
@@ -75,9 +74,6 @@ UNPACKED = 4
 #: Small inputs share a task up to this part of a span (16 MiB): thousands of them are not thousands of tasks, and a
 #: build of a hundred MB in several files still keeps several workers busy.
 BUNDLES = 8
-
-#: The module that, with those it imports, makes the bytes.
-CODE = "prep_lib.build"
 
 #: Libraries whose output is written.
 PACKAGES = ("h5py", "isal", "numpy", "orjson", "pyarrow", "tokenizers", "zstandard")
@@ -283,8 +279,6 @@ def _built(
     """Run one build; if the accelerator erred anywhere, all of it again by the reference."""
     memory, limit = parse_bytes(memory_budget), LossLimit("build", max_failed)
     with lock(folder, "a build"), Crew(engine, workers) as crew, _mismatch_raised(processor.tokenizer):
-        # Reading our own code takes a second, as the workers do to start. It is remembered, and nobody waits for it.
-        threading.Thread(target=code_digest, args=(CODE,), daemon=True).start()
         sources = _survey(paths, folder, crew, rehash, count=settings.sample > 0)
         build = _Build(folder, crew, processor, layout, settings, sources, limit, keep_old, memory, rehash)
         try:
@@ -628,7 +622,7 @@ class _Build:
 
     @cached_property
     def _code(self) -> Key:
-        return make_key(modules=[CODE], packages=PACKAGES)
+        return make_key(modules=["prep_lib.build"], packages=PACKAGES)
 
     @cached_property
     def _own(self) -> str | None:
