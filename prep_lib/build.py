@@ -51,7 +51,6 @@ from prep_lib.shards.count import (
     outputs,
     parsed,
     read,
-    stamp,
 )
 from prep_lib.shards.formats import FORMATS
 from prep_lib.shards.manifest import NAME, all_files, read_manifest, write_manifest
@@ -474,7 +473,7 @@ def _survey(paths: Sequence[Path], folder: Path, crew: Crew, rehash: bool, count
 
     `count`: the rows of compressed files are wanted too, so those are read through.
     """
-    memory, stamps = folder / HIDDEN / "inputs.json", {str(path): stamp(path) for path in paths}
+    memory, stamps = folder / HIDDEN / "inputs.json", {str(path): fs.stamp(path) for path in paths}
     known = {} if rehash else _remembered(memory)
     fresh = {path: now for path, now in stamps.items() if not _is_known(known.get(path), now, count)}
     cuts, items = bundles([OPENING + size for size, _ in fresh.values()]), list(fresh.items())
@@ -649,7 +648,10 @@ class _Build:
             known, manifest = record["files"], read_manifest(self.folder)
             told = {file["file"]: file["sha256"] for file in all_files(manifest)}
             harmed = sorted(name for name, sha256 in told.items() if known[name][2] != sha256)
-            harmed += sorted(name for name, before in known.items() if not self._is_whole(name, *before))
+            harmed += sorted(
+                name for name, (size, modified, sha256) in known.items()
+                if not fs.as_written(self.folder / name, (size, modified), sha256, rehash=self.rehash)
+            )  # fmt: skip
             ledger = Ledger.from_json((self.folder / "ledger.json").read_bytes())
         except (OSError, ValueError, KeyError, TypeError, PrepError):
             return None
@@ -659,15 +661,6 @@ class _Build:
         if differs := [*differs, *(f"{harmed[0]} is not as it was written" for _ in harmed[:1])]:
             emit("note", text=f"build: {self.folder.name} is built again: {'; '.join(differs)}")
         return None if differs else ledger
-
-    def _is_whole(self, name: str, size: int, modified: int, sha256: str) -> bool:
-        """Tell whether a file is as it was written; it is read only if its time of change says it may not be."""
-        path = self.folder / name
-        try:
-            now = stamp(path)
-        except OSError:
-            return False
-        return now[0] == size and ((now[1] == modified and not self.rehash) or fs.digest(path) == sha256)
 
     def _clear(self) -> None:
         """Take away what says that an older build is complete, before any of its files changes."""
@@ -790,7 +783,7 @@ class _Build:
         write_manifest(self.folder, **self._manifest(ledger, rows.plan, counted, written))
         if key is not None:
             told = list(all_files(read_manifest(self.folder)))
-            files = {file["file"]: [*stamp(self.folder / file["file"]), file["sha256"]] for file in told}
+            files = {file["file"]: [*fs.stamp(self.folder / file["file"]), file["sha256"]] for file in told}
             with fs.write_whole(self.folder / HIDDEN / "build.json", "w") as record:
                 json.dump({"key": key, "files": files}, record)
         # The manifest stands: the ragged rows and the records of the tasks have done their work.

@@ -17,7 +17,7 @@ import io
 import itertools
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -395,3 +395,28 @@ def _skip_line(file: Any) -> int:
         if piece.endswith(b"\n"):
             break
     return skipped
+
+
+def stamp(path: str | Path) -> list[int]:
+    """Return size and time of change: what tells, without reading it, that a file is still the same."""
+    found = os.stat(path)
+    return [found.st_size, found.st_mtime_ns]
+
+
+def as_written(path: str | Path, before: Sequence[int], sha256: str, *, rehash: bool = False) -> bool:
+    """Tell whether a file is as it was written; it is read only if its time of change says it may not be.
+
+    Parameters
+    ----------
+    path : path
+    before : sequence of int
+        Its `stamp` when it was written.
+    sha256 : str
+    rehash : bool
+        True: read it in any case.
+    """
+    try:
+        now = stamp(path)
+    except OSError:
+        return False
+    return now[0] == before[0] and ((now[1] == before[1] and not rehash) or digest(path) == sha256)

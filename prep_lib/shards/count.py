@@ -19,7 +19,6 @@ import contextlib
 import heapq
 import itertools
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -207,16 +206,10 @@ class Input:
 
     def check(self) -> None:
         """Raise `BadInput` if the file is no longer the one that was digested."""
-        if stamp(self.span.path) != self.stamp:
+        if fs.stamp(self.span.path) != self.stamp:
             raise BadInput(
                 f"build: {self.span.path} was changed while it was read; run again when nothing writes to it"
             )
-
-
-def stamp(path: str | Path) -> list[int]:
-    """Return size and time of change: what tells, without reading it, that a file is still the same."""
-    found = os.stat(path)
-    return [found.st_size, found.st_mtime_ns]
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ import numpy as np
 
 from prep_lib.engine import HIDDEN, Crew, Task, emit, lock, parse_bytes, run_tasks
 from prep_lib.errors import BadParameter, BadShard
-from prep_lib.files import space_for, write_whole
+from prep_lib.files import as_written, digest, space_for, stamp, write_whole
 from prep_lib.keys import Key, make_key
 from prep_lib.shards.npz import NpzReader, NpzWriter, npz_files, open_alike
 from prep_lib.shuffle.order import Permutation
@@ -501,15 +501,18 @@ class _Run:
             told.append([before + int(count) for before, count in zip(told[-1], counts, strict=True)])
         return told[:-1]
 
-    def _outputs(self) -> dict[str, int]:
-        names = [self.plan.name(shard) for shard in range(len(self.plan.shards))]
-        return {name: (self.folder / name).stat().st_size for name in names}
+    def _outputs(self) -> dict[str, list[Any]]:
+        paths = {name: self.folder / name for name in map(self.plan.name, range(len(self.plan.shards)))}
+        return {name: [*stamp(path), digest(path)] for name, path in paths.items()}
 
     def _finished(self, key: Key) -> bool:
         try:
             record = json.loads((self.folder / DONE).read_bytes())
-            return bool(record["key"] == key and record["outputs"] == self._outputs())
-        except (OSError, ValueError, KeyError):
+            return record["key"] == key and all(
+                as_written(self.folder / name, (size, modified), sha256)
+                for name, (size, modified, sha256) in record["outputs"].items()
+            )
+        except (OSError, ValueError, KeyError, TypeError):
             return False
 
     def _clear(self) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from prep_lib.chat.process import Processor
 from prep_lib.errors import BadParameter
-from prep_lib.files import Span, open_bytes
+from prep_lib.files import Span, open_bytes, stamp
 from prep_lib.ledger import Ledger
 from prep_lib.shards import count as module
 from prep_lib.shards.count import (
@@ -24,7 +24,6 @@ from prep_lib.shards.count import (
     count,
     document_id,
     order_pieces,
-    stamp,
 )
 from prep_lib.tokens.pack import pieces
 

@@ -390,3 +390,12 @@ def test_the_command(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert numbers == sorted(numbers)
     assert main([*asked, "--num-samples", "9999"]) == 2
     assert "9,999 rows are asked for, there are 2,000" in capsys.readouterr().err
+
+
+def test_a_shard_that_was_harmed_is_written_again(source: Path, tmp_path: Path) -> None:
+    draw(source, tmp_path / "out", num_samples=100, shard_size=50)
+    path = tmp_path / "out" / "train" / "shard_000001.npz"
+    before = path.read_bytes()
+    path.write_bytes(before[:60] + bytes([before[60] ^ 1]) + before[61:])
+    draw(source, tmp_path / "out", num_samples=100, shard_size=50)
+    assert path.read_bytes() == before
