@@ -17,46 +17,40 @@ import json
 import operator
 import os
 import shutil
-import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import orjson
-import zstandard
-
 from prep_lib import files as fs
+from prep_lib import inputs, rejected
 from prep_lib.chat.process import PreTrainProcessor, Processor
 from prep_lib.chat.row import Row, check_fit
 from prep_lib.engine import HIDDEN, Crew, Task, emit, kind_of, lock, parse_bytes, run_tasks
 from prep_lib.errors import AcceleratorMismatch, BadInput, BadParameter, BadRecord, PrepError, unknown
-from prep_lib.files import Span, Survey
+from prep_lib.files import Span
+from prep_lib.inputs import Input, Source, find, pieces
 from prep_lib.keys import Key, changed, function_digest, make_key
 from prep_lib.ledger import TOKEN_FLOWS, Ledger, LossLimit
 from prep_lib.shards.count import (
     ROWS,
     Counted,
     Documents,
-    Input,
     Layout,
     Settings,
-    among_smallest,
     count,
     is_foreign,
-    lot,
     outputs,
     parsed,
     read,
+    survey,
 )
 from prep_lib.shards.formats import FORMATS
 from prep_lib.shards.manifest import NAME, all_files, read_manifest, write_manifest
 from prep_lib.shards.shard import RESERVED, split_groups
 from prep_lib.shards.write import Rows, remainder, write
-from prep_lib.source import parquet
 from prep_lib.tokens.pack import LengthIndex, Plan, check_choice, plan_packs
 from prep_lib.tokens.stream import Cost, Costs
 from prep_lib.tokens.tokenizer import AutoTokenizer
@@ -65,14 +59,7 @@ from prep_lib.tokens.tokenizer import AutoTokenizer
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".ndjson.zst", ".parquet")
 
 #: What a build writes beside its shards.
-BESIDE = (NAME, "ledger.json", "rejected.jsonl.zst")
-
-#: Bytes of text in a byte of a compressed file, about.
-UNPACKED = 4
-
-#: Small inputs share a task up to this part of a span (16 MiB): thousands of them are not thousands of tasks, and a
-#: build of a hundred MB in several files still keeps several workers busy.
-BUNDLES = 8
+BESIDE = (NAME, "ledger.json", rejected.NAME)
 
 #: Libraries whose output is written.
 PACKAGES = ("h5py", "isal", "numpy", "orjson", "pyarrow", "tokenizers", "zstandard")
@@ -82,9 +69,6 @@ ENGINES = {
     "fastokens": "fastokens, its ids checked against tokenizers in every process",
     "tokenizers": "tokenizers, the reference",
 }
-
-#: What opening a file costs, as if it were bytes of it.
-OPENING = 2**14
 
 #: Records looked at in each file for a first row of a user's processor.
 LOOKED_AT = 1000
@@ -164,7 +148,7 @@ def cache_jsonl(
     ------
     BadParameter, BadInput, TooManyLost, RunLocked, NoSpace, TaskFailed
     """
-    paths, folder = input_files(files), Path(os.path.abspath(output_dir))
+    paths, folder = find(files, ENDINGS, where="build"), Path(os.path.abspath(output_dir))
     _check_folder(folder, paths)
     _check_processor(processor)
     layout = _layout(processor, paths, pack_size > 0)
@@ -241,7 +225,7 @@ def build_shards(
     BadShard
         If a document does not end in exactly one EOS.
     """
-    paths, folder = input_files(files), Path(os.path.abspath(output_dir))
+    paths, folder = find(files, ENDINGS, where="build"), Path(os.path.abspath(output_dir))
     _check_folder(folder, paths)
     if format not in FORMATS:
         raise unknown("build", "format", format, FORMATS)
@@ -262,7 +246,7 @@ def build_shards(
 
 
 def _built(
-    paths: Sequence[Path],
+    paths: Sequence[str],
     folder: Path,
     processor: Processor,
     layout: Layout,
@@ -278,7 +262,9 @@ def _built(
     """Run one build; if the accelerator erred anywhere, all of it again by the reference."""
     memory, limit = parse_bytes(memory_budget), LossLimit("build", max_failed)
     with lock(folder, "a build"), Crew(engine, workers) as crew, _mismatch_raised(processor.tokenizer):
-        sources = _survey(paths, folder, crew, rehash, count=settings.sample > 0)
+        sources = inputs.survey(
+            paths, folder, crew, where="build", surveyor=survey, rehash=rehash, count=settings.sample > 0
+        )
         build = _Build(folder, crew, processor, layout, settings, sources, limit, keep_old, memory, rehash)
         try:
             return build.run()
@@ -308,48 +294,12 @@ def _mismatch_raised(tokenizer: AutoTokenizer | None) -> Iterator[None]:
 # Before the first task: what is read, where it goes, and whether the parameters fit
 
 
-def input_files(files: Sequence[str | Path] | str | Path) -> list[Path]:
-    """Return the data files that `files` stands for: a folder becomes its data files in natural order.
-
-    Raises
-    ------
-    BadInput
-        If there is none, one is missing or cannot be read, or one is named twice.
-    """
-    given = [files] if isinstance(files, str | Path) else list(files)
-    paths = [found for path in map(Path, given) for found in (_data_files(path) if path.is_dir() else [path])]
-    missing = [str(path) for path in paths if not path.is_file()]
-    if missing or not paths:
-        raise BadInput(f"build: no such input: {', '.join(missing[:3]) or ', '.join(map(str, given)) or 'none given'}")
-    if closed := [str(path) for path in paths if not os.access(path, os.R_OK)]:
-        raise BadInput(f"build: no permission to read {', '.join(closed[:3])}")
-    twice = [str(path) for path, count in Counter(path.resolve() for path in paths).items() if count > 1]
-    if twice:
-        raise BadInput(f"build: {twice[0]} is given twice; every row in it would be trained twice")
-    return [Path(os.path.abspath(path)) for path in paths]
-
-
-def _data_files(folder: Path) -> list[Path]:
-    try:
-        found = [path for path in folder.iterdir() if path.name.endswith(ENDINGS) and not path.name.startswith(".")]
-    except OSError as error:
-        raise BadInput(f"build: cannot list {folder}: {error.strerror}") from None
-    # What an export or a build turned down lies beside its output, and is no input of the next step.
-    rejected = [path for path in found if path.name.split(".")[0].endswith("rejected")]
-    if rejected:
-        emit("note", text=f"build: left out {', '.join(sorted(path.name for path in rejected))}; name a file to use it")
-    paths = sorted(set(found) - set(rejected), key=lambda path: fs.natural(path.name))
-    if not paths:
-        raise BadInput(f"build: no data file in {folder}; looked for {', '.join(ENDINGS)}")
-    return paths
-
-
-def _check_folder(folder: Path, paths: Sequence[Path]) -> None:
+def _check_folder(folder: Path, paths: Sequence[str]) -> None:
     """Refuse an output folder in which something of somebody else's would be overwritten."""
     if folder.exists() and not folder.is_dir():
         raise BadParameter(f"build: output_dir {folder} is a file; give a folder")
-    ours = {(folder / name).resolve() for name in BESIDE}
-    if taken := [path.name for path in paths if path.resolve() in ours]:
+    ours = {os.path.realpath(folder / name) for name in BESIDE}
+    if taken := [os.path.basename(path) for path in paths if os.path.realpath(path) in ours]:
         raise BadInput(f"build: the input {taken[0]} lies where the output is written; use another output folder")
     strange = [] if kind_of(folder) or (folder / NAME).is_file() else _shards(folder)
     if strange:
@@ -369,7 +319,7 @@ def _check_processor(processor: object) -> None:
         )
 
 
-def _layout(processor: Processor, paths: Sequence[Path], packed: bool) -> Layout:
+def _layout(processor: Processor, paths: Sequence[str], packed: bool) -> Layout:
     """Return which arrays a row has; of a user's processor the first usable record tells."""
     if not is_foreign(processor):
         return Layout.specified(processor.keys, processor.id_keys)
@@ -387,9 +337,9 @@ def _layout(processor: Processor, paths: Sequence[Path], packed: bool) -> Layout
     return layout
 
 
-def _first_row(processor: Processor, paths: Sequence[Path]) -> Row | None:
+def _first_row(processor: Processor, paths: Sequence[str]) -> Row | None:
     for path in paths:
-        span = Span(str(path), first=0 if path.name.endswith(".parquet") else 1)
+        span = Span(path, first=0 if path.endswith(".parquet") else 1)
         with contextlib.closing(read(span)) as found:  # type: ignore[type-var]
             for record in map(parsed, (record for _, record in itertools.islice(found, LOOKED_AT))):
                 if not isinstance(record, BadRecord) and isinstance(row := processor.rows([record])[0], Row):
@@ -432,162 +382,6 @@ def _whole(name: str, value: Any, low: int, high: int | None = None) -> int:
     return whole
 
 
-# Survey: every input is digested and cut, once
-
-
-@dataclass(frozen=True)
-class _Source:
-    """One input file, and what its survey told."""
-
-    path: Path
-    name: str
-    stamp: list[int]
-    survey: Survey
-
-    def weight(self, span: Span) -> int:
-        """Return the bytes of text in a span, about."""
-        if span.path.endswith(".parquet"):
-            return OPENING + self.survey.size * UNPACKED // max(1, len(self.survey.spans))
-        return OPENING + (self.survey.size * UNPACKED if span.stop is None else span.stop - span.start)
-
-
-def source_names(paths: Sequence[str | Path]) -> list[str]:
-    """Name every input by its file name, with as many parent folders as it takes to tell them apart.
-
-    Examples
-    --------
-    >>> source_names(["a/x.jsonl", "a/y.jsonl"]), source_names(["a/x.jsonl", "b/x.jsonl"])
-    (['x.jsonl', 'y.jsonl'], ['a/x.jsonl', 'b/x.jsonl'])
-    """
-    # The name as given, not where a link leads: caches of downloads link to files named by digests.
-    parts = [Path(os.path.abspath(path)).parts for path in paths]
-    depth = 1
-    while len({part[-depth:] for part in parts}) < len(parts):
-        depth += 1
-    # A name that is no UTF-8 is spelled out, because every file that will hold it is UTF-8.
-    return ["/".join(part[-depth:]).encode("utf-8", "backslashreplace").decode("utf-8") for part in parts]
-
-
-def _survey(paths: Sequence[Path], folder: Path, crew: Crew, rehash: bool, count: bool) -> list[_Source]:
-    """Digest and cut every input, remembering by path, size and time of change what was read before.
-
-    `count`: the rows of compressed files are wanted too, so those are read through.
-    """
-    memory, stamps = folder / HIDDEN / "inputs.json", {str(path): fs.stamp(path) for path in paths}
-    known = {} if rehash else _remembered(memory)
-    fresh = {path: now for path, now in stamps.items() if not _is_known(known.get(path), now, count)}
-    cuts, items = bundles([OPENING + size for size, _ in fresh.values()]), list(fresh.items())
-    args = [{"stamps": dict(items[first:last]), "count": count} for first, last in cuts]
-    tasks = [Task(f"survey-{number:05d}", _survey_task, each) for number, each in enumerate(args)]
-    saved = time.monotonic()
-    for found in _watched("survey", crew, tasks, folder):
-        known |= found
-        if time.monotonic() - saved > 10:
-            _remember(memory, {path: known[path] for path in stamps if path in known})
-            saved = time.monotonic()
-    _remember(memory, {path: known[path] for path in stamps})
-    told = zip(paths, source_names(paths), stamps.values(), strict=True)
-    sources = [_Source(path, name, now, _survey_from(known[str(path)], path)) for path, name, now in told]
-    _tell_copies(sources)
-    return sources
-
-
-def _watched(stage: str, crew: Crew, tasks: Sequence[Task], folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the results of tasks that write nothing; what takes more than one is worth showing."""
-    began, shown = time.monotonic(), len(tasks) > 1
-    if shown:
-        emit("begin", stage=stage, tasks=len(tasks), done=0)
-    with contextlib.closing(crew.run(stage, tasks, folder)) as finished:
-        for done, (task, out, result, seconds) in enumerate(finished, 1):
-            out.rmdir()
-            if shown:
-                emit("task", stage=stage, name=task.name, done=done, tasks=len(tasks), seconds=round(seconds, 3))
-            yield result
-    if shown:
-        emit("end", stage=stage, seconds=round(time.monotonic() - began, 3))
-
-
-def bundles(weights: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield (first, last) of neighbours that are small enough to share a task; one that weighs more stands alone.
-
-    Parameters
-    ----------
-    weights : sequence of int, bytes
-
-    Examples
-    --------
-    >>> list(bundles([2**20] * 40)), list(bundles([2**30, 5, 5]))
-    ([(0, 16), (16, 32), (32, 40)], [(0, 1), (1, 3)])
-    """
-    first = size = 0
-    for at, weight in enumerate(weights):
-        if size and size + weight > fs.SPAN // BUNDLES:
-            yield first, at
-            first, size = at, 0
-        size += weight
-    if weights:
-        yield first, len(weights)
-
-
-def joined(inputs: Sequence[Input]) -> list[Input]:
-    """Join row groups of Parquet that follow each other: opening a file reads what is known of all of them.
-
-    Examples
-    --------
-    >>> groups = [Input(Span("a.parquet", at, at + 1, 10 * at), 0, "a.parquet", []) for at in range(3)]
-    >>> [(one.span.start, one.span.stop, one.span.first) for one in joined(groups)]
-    [(0, 3, 0)]
-    """
-    out: list[Input] = []
-    for one in inputs:
-        before = out[-1] if out else None
-        if before and before.source == one.source and one.span.path.endswith(".parquet"):
-            out[-1] = replace(before, span=replace(before.span, stop=one.span.stop))
-        else:
-            out.append(one)
-    return out
-
-
-def _remembered(memory: Path) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError):
-        return dict(json.loads(memory.read_bytes()))
-    return {}
-
-
-def _remember(memory: Path, known: dict[str, Any]) -> None:
-    with fs.write_whole(memory, "w") as file:
-        file.write(json.dumps(known))
-
-
-def _is_known(entry: dict[str, Any] | None, now: list[int], count: bool) -> bool:
-    return entry is not None and entry["stamp"] == now and not (count and entry["rows"] is None)
-
-
-def _survey_task(stamps: dict[str, list[int]], count: bool, out: Path) -> dict[str, Any]:
-    return {path: _survey_file(path, now, count) for path, now in stamps.items()}
-
-
-def _survey_file(path: str, now: list[int], count: bool) -> dict[str, Any]:
-    found = parquet.survey(path) if path.endswith(".parquet") else fs.survey(path, fs.SPAN)
-    rows = sum(1 for _ in fs.read_lines(Span(path))) if count and found.rows is None else found.rows
-    Input(Span(path), 0, "", now).check()
-    spans = [[span.start, span.stop, span.first] for span in found.spans]
-    return {"stamp": now, "digest": found.digest, "size": found.size, "rows": rows, "spans": spans}
-
-
-def _survey_from(stored: dict[str, Any], path: Path) -> Survey:
-    spans = tuple(Span(str(path), *place) for place in stored["spans"])
-    return Survey(stored["digest"], stored["size"], stored["rows"], spans)
-
-
-def _tell_copies(sources: Sequence[_Source]) -> None:
-    first: dict[str, _Source] = {}
-    pairs = [(source, first.setdefault(source.survey.digest, source)) for source in sources if source.survey.size]
-    if copies := [(source.name, other.name) for source, other in pairs if source is not other]:
-        one, other = copies[0]
-        emit("note", text=f"build: {len(copies)} of the inputs are copies, {one} of {other} for one: used as given")
-
-
 @dataclass
 class _Build:
     """One build: what is read, where it goes, who works."""
@@ -597,7 +391,7 @@ class _Build:
     processor: Processor
     layout: Layout
     settings: Settings
-    sources: list[_Source]
+    sources: list[Source]
     limit: LossLimit
     keep_old: bool
     memory: int
@@ -680,13 +474,7 @@ class _Build:
     # Count: spans of input become rows of ids
 
     def _count(self) -> tuple[list[Counted], list[dict[str, Any]]]:
-        inputs = [
-            Input(span, at, source.name, source.stamp)
-            for at, source in enumerate(self.sources)
-            for span in source.survey.spans
-        ]
-        weights = [self.sources[one.source].weight(one.span) for one in inputs]
-        tasks = [self._count_task(number, joined(inputs[a:b])) for number, (a, b) in enumerate(bundles(weights))]
+        tasks = [self._count_task(number, inputs) for number, inputs in enumerate(pieces(self.sources))]
         results = run_tasks(
             "count",
             tasks,
@@ -777,7 +565,8 @@ class _Build:
     def _finish(
         self, key: Key | None, ledger: Ledger, rows: Rows, counted: list[dict[str, Any]], written: list[dict[str, Any]]
     ) -> None:
-        _write_rejected(rows.parts, self.folder / "rejected.jsonl.zst", self.settings.seed)
+        parts = [part.path(rejected.NAME) for part in rows.parts]
+        rejected.join(parts, self.folder / rejected.NAME, self.settings.seed)
         with fs.write_whole(self.folder / "ledger.json", "w") as file:
             file.write(ledger.to_json())
         write_manifest(self.folder, **self._manifest(ledger, rows.plan, counted, written))
@@ -838,22 +627,3 @@ def _own_code(processor: Processor) -> str | None:
         [type(part), {n: v for n, v in vars(part).items() if n not in ("tokenizer", "strategy")}] for part in foreign
     ]
     return function_digest(told) if told else ""
-
-
-def _write_rejected(parts: Sequence[Counted], path: Path, seed: int) -> None:
-    """Join the rejected records of all tasks; over all of them the same number of texts stays."""
-    heaps: dict[tuple[str, str], list[int]] = {}
-    for line in _rejected_lines(parts):
-        among_smallest(heaps.setdefault((line["source"], line["reason"]), []), lot(seed, line["id"]))
-    limits = {at: max(-lot for lot in heap) for at, heap in heaps.items()}
-    with fs.write_whole(path) as raw, zstandard.ZstdCompressor(3).stream_writer(raw, closefd=False) as file:
-        for line in _rejected_lines(parts):
-            if lot(seed, line["id"]) > limits[line["source"], line["reason"]]:
-                line["text"] = None
-            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-
-
-def _rejected_lines(parts: Sequence[Counted]) -> Iterator[dict[str, Any]]:
-    for part in parts:
-        with fs.open_bytes(part.path("rejected.jsonl.zst")) as file:
-            yield from map(orjson.loads, file)

@@ -121,15 +121,15 @@ def _is_full(error: BaseException) -> bool:
 
 
 def digest(path: str | Path) -> str:
-    """Return the sha256 of a file, hex.
+    """Return the sha256 of a file as it is stored, hex; the file may be behind an fsspec address.
 
     Examples
     --------
     >>> digest(os.devnull)[:16]
     'e3b0c44298fc1c14'
     """
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    with contextlib.closing(open_stored(str(path))) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
@@ -216,7 +216,7 @@ def survey(path: str | Path, span: int = SPAN) -> Survey:
     """
     path = str(path)
     try:
-        with contextlib.closing(_open_raw(path)) as file:
+        with contextlib.closing(open_stored(path)) as file:
             return _survey_packed(path, file) if compression(path) else _survey_plain(path, file, span)
     except OSError as error:
         raise BadInput(f"files: cannot read {path}: {error.strerror or error}") from error
@@ -326,11 +326,12 @@ def open_bytes(path: str | Path) -> io.BufferedIOBase | IO[bytes]:
     DamagedStream
         While reading, where a compressed stream is cut or corrupt: what came before it has been given.
     """
-    file, kind = _open_raw(str(path)), compression(path)
+    file, kind = open_stored(str(path)), compression(path)
     return io.BufferedReader(_Unpacker(file, kind), BLOCK) if kind else file
 
 
-def _open_raw(path: str) -> IO[bytes]:
+def open_stored(path: str) -> IO[bytes]:
+    """Open a file as it is stored, packed or not, here or behind an fsspec address."""
     if "://" not in path:
         return open(path, "rb", BLOCK)
     import fsspec
@@ -398,9 +399,23 @@ def _skip_line(file: Any) -> int:
 
 
 def stamp(path: str | Path) -> list[int]:
-    """Return size and time of change: what tells, without reading it, that a file is still the same."""
-    found = os.stat(path)
-    return [found.st_size, found.st_mtime_ns]
+    """Return size and time of change: what tells, without reading it, that a file is still the same.
+
+    Raises
+    ------
+    OSError
+        If there is no such file; behind an fsspec address too.
+    """
+    if "://" not in str(path):
+        found = os.stat(path)
+        return [found.st_size, found.st_mtime_ns]
+    import fsspec
+
+    system, inside = fsspec.core.url_to_fs(str(path))
+    about = system.info(inside)
+    # Stores tell the version of an object each in their own words; any of them changes with the content.
+    told = [str(about.get(word, "")) for word in ("ETag", "etag", "LastModified", "mtime", "md5Hash", "created")]
+    return [about["size"] or 0, int.from_bytes(hashlib.sha256("|".join(told).encode()).digest()[:6])]
 
 
 def as_written(path: str | Path, before: Sequence[int], sha256: str, *, rehash: bool = False) -> bool:

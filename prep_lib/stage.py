@@ -8,15 +8,22 @@
              decide(rows, pairs, evidence) -> {document: Drop | Cut | Repeat}
 
 A stage is a frozen, keyword-only dataclass that refuses nonsense at birth. It never logs, counts, prints or writes:
-`run` counts, and names the stage and the document in an error.
+`run` and `Line` count, and name the stage and the document in an error.
+
+A judge may measure first: ``signals`` names numbers, ``measure(doc)`` computes them once, ``verdict(doc, numbers)``
+decides, so that a moved limit decides again without reading a text. A map may name in ``counted`` the keys of `meta` it
+writes that are worth adding up: a label ("language": "en"), a flag, or counts ("changes": {"newlines": 3}).
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
 
 from prep_lib.errors import BadParameter, BadRecord
 from prep_lib.ledger import Ledger
@@ -50,6 +57,29 @@ class Judge(Protocol):
 
 
 @runtime_checkable
+class Measuring(Protocol):
+    """A judge that measures first."""
+
+    @property
+    def name(self) -> str:
+        """What the ledger counts it under."""
+
+    @property
+    def reasons(self) -> Sequence[str]:
+        """Every reason a verdict may give, in a fixed order."""
+
+    @property
+    def signals(self) -> Sequence[str]:
+        """What `measure` measures, in order."""
+
+    def measure(self, doc: Document) -> np.ndarray:
+        """Return a float64 for each signal; NaN for one that this document has not."""
+
+    def verdict(self, doc: Document, values: np.ndarray) -> Drop | Cut | None:
+        """Return what `judge` returns, without reading the text for it again."""
+
+
+@runtime_checkable
 class Corpus(Protocol):
     """Decides about documents by looking at all of them.
 
@@ -72,6 +102,9 @@ class Corpus(Protocol):
 
 Stage: TypeAlias = Map | Judge | Corpus
 
+#: (stage, key of meta, source, label) -> how many.
+Tallies: TypeAlias = Counter[tuple[str, str, str, str]]
+
 
 @dataclass(frozen=True)
 class Rejected:
@@ -82,12 +115,13 @@ class Rejected:
     document : Document
         As the stage saw it.
     stage : str
-    drop : Drop
+    drop : Drop or BadRecord
+        A BadRecord: it failed.
     """
 
     document: Document
     stage: str
-    drop: Drop
+    drop: Drop | BadRecord
 
 
 @dataclass
@@ -101,11 +135,14 @@ class Result:
     dropped : list of Rejected
     ledger : Ledger
         Checked: it balances.
+    tallies : Counter of (stage, key, source, label) -> int
+        What maps found out about the documents, see `Line`.
     """
 
     kept: list[Document] = field(default_factory=list)
     dropped: list[Rejected] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
+    tallies: Tallies = field(default_factory=Counter)
 
 
 def run(stages: Iterable[Stage], docs: Iterable[Document]) -> Result:
@@ -143,15 +180,17 @@ def run(stages: Iterable[Stage], docs: Iterable[Document]) -> Result:
     (['1'], {'short': 1})
     """
     stages = list(stages)
-    _check_stages(stages)
-    result = Result(kept=list(docs))
+    check_stages(stages)
+    result, counts = Result(kept=list(docs)), Counts()
     for stage in stages:
-        _run_stage(stage, result)
+        _run_stage(stage, result, counts)
+    result.ledger, result.tallies = counts.ledger(), counts.tallies
     result.ledger.check()
     return result
 
 
-def _check_stages(stages: Sequence[Stage]) -> None:
+def check_stages(stages: Sequence[Stage]) -> None:
+    """Refuse what is no stage, and two stages of one name."""
     for stage in stages:
         contract(stage)
     names = [stage.name for stage in stages]
@@ -175,15 +214,16 @@ def contract(stage: object) -> str:
     return found[0]
 
 
-def _run_stage(stage: Any, result: Result) -> None:
+def _run_stage(stage: Any, result: Result, counts: Counts) -> None:
     docs, result.kept = result.kept, []
     kind = contract(stage)
     verdicts = _decide(stage, docs) if kind == "corpus" else (_ask(stage, getattr(stage, kind), doc) for doc in docs)
     for doc, verdict in zip(docs, verdicts, strict=True):
-        if not isinstance(verdict, _VERDICTS[kind]):
-            raise BadParameter(f"stage: {stage.name} gave {verdict!r} for document {doc.id}; {_ALLOWED[kind]}")
-        result.ledger.add(stage.name, "in", doc.source, characters=len(doc.text))
-        _settle(stage.name, doc, verdict, result)
+        settled = counts.settle(stage, kind, doc, verdict)
+        if isinstance(settled, Rejected):
+            result.dropped.append(settled)
+        else:
+            result.kept.extend([settled] * (verdict.n if isinstance(verdict, Repeat) else 1))
 
 
 #: What a stage of each contract may answer; a `BadRecord` it raised is counted as failed.
@@ -201,10 +241,12 @@ _ALLOWED = {
 
 def _ask(stage: Any, call: Callable[[Document], Any], doc: Document) -> Any:
     try:
-        with _noting(f"while {stage.name} handled document {doc.id}"):
-            return call(doc)
+        return call(doc)
     except BadRecord as error:
-        return error
+        return error.with_traceback(None)
+    except Exception as error:
+        error.add_note(f"while {stage.name} handled document {doc.id}")
+        raise
 
 
 @contextlib.contextmanager
@@ -239,21 +281,115 @@ def _decide(stage: Any, docs: Sequence[Document]) -> list[Any]:
     return verdicts
 
 
-def _settle(name: str, doc: Document, verdict: Any, result: Result) -> None:
-    # A map may change the source; the balance is kept under the one the document came in with.
-    ledger, size, source = result.ledger, len(doc.text), doc.source
-    if isinstance(verdict, Drop | BadRecord):
-        flow = "dropped" if isinstance(verdict, Drop) else "failed"
-        ledger.add(name, flow, source, verdict.reason, characters=size)
-        drop = verdict if isinstance(verdict, Drop) else Drop(verdict.reason)
-        result.dropped.append(Rejected(doc, name, drop))
-        return
-    if isinstance(verdict, Cut):
-        doc = replace(doc, text=verdict.apply(doc.text))
-    elif isinstance(verdict, Document):
-        doc = verdict
-    copies = verdict.n if isinstance(verdict, Repeat) else 1
-    if copies > 1:
-        ledger.add(name, "repeated", source, documents=copies - 1, characters=size * (copies - 1))
-    ledger.add(name, "kept", source, documents=copies, characters=len(doc.text) * copies)
-    result.kept.extend([doc] * copies)
+class Counts:
+    """What happened to documents, counted as it happens; a ledger at the end."""
+
+    def __init__(self) -> None:
+        self._flows: dict[tuple[str, str, str, str], list[int]] = {}
+        self.tallies: Tallies = Counter()
+
+    def add(
+        self, stage: str, flow: str, source: str, reason: str = "", documents: int = 1, characters: int = 0
+    ) -> None:
+        """Count documents and their characters, as `Ledger.add` does, at a tenth of its price."""
+        found = self._flows.setdefault((stage, flow, source, reason), [0, 0])
+        found[0] += documents
+        found[1] += characters
+
+    def ledger(self) -> Ledger:
+        """Return what was counted."""
+        ledger = Ledger()
+        for (stage, flow, source, reason), (documents, characters) in self._flows.items():
+            ledger.add(stage, flow, source, reason, documents=documents, characters=characters)
+        return ledger
+
+    def settle(self, stage: Any, kind: str, doc: Document, verdict: Any) -> Document | Rejected:
+        """Count what a stage of this contract decided about a document, and apply it."""
+        if not isinstance(verdict, _VERDICTS[kind]):
+            raise BadParameter(f"stage: {stage.name} gave {verdict!r} for document {doc.id}; {_ALLOWED[kind]}")
+        # A map may change the source; the balance is kept under the one the document came in with.
+        name, size, source = stage.name, len(doc.text), doc.source
+        self.add(name, "in", source, characters=size)
+        if isinstance(verdict, Drop | BadRecord):
+            flow = "dropped" if isinstance(verdict, Drop) else "failed"
+            self.add(name, flow, source, verdict.reason, characters=size)
+            return Rejected(doc, name, verdict)
+        copies = verdict.n if isinstance(verdict, Repeat) else 1
+        if isinstance(verdict, Cut):
+            doc = replace(doc, text=verdict.apply(doc.text))
+            self.tallies[name, "cut", source, verdict.reason] += 1
+        elif isinstance(verdict, Document):
+            doc = verdict
+            self._tally(stage, doc, source)
+        if copies > 1:
+            self.add(name, "repeated", source, documents=copies - 1, characters=size * (copies - 1))
+        self.add(name, "kept", source, documents=copies, characters=len(doc.text) * copies)
+        return doc
+
+    def _tally(self, stage: Any, doc: Document, source: str) -> None:
+        for key in getattr(stage, "counted", ()):
+            value = doc.meta.get(key)
+            if isinstance(value, Mapping):
+                for label, number in value.items():
+                    self.tallies[stage.name, key, source, label] += number
+            elif value:
+                # A flag is counted where it is set, and called by the name of its key.
+                self.tallies[stage.name, key, source, key if value is True else str(value)] += 1
+
+
+class Line:
+    """Passes documents through maps and judges, one at a time, and counts.
+
+    Parameters
+    ----------
+    stages : sequence of Map or Judge
+        A corpus stage cannot stand in a line: it needs all documents.
+    measured : callable of (name, Document, values, verdict), or None
+        Gets what a judge measured of a document. None: nobody wants it.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Upper:
+    ...     name: str = "upper"
+    ...     counted = ("shouted",)
+    ...
+    ...     def map(self, doc):
+    ...         return replace(doc, text=doc.text.upper(), meta={**doc.meta, "shouted": True})
+    >>> line = Line([Upper()])
+    >>> line(Document("1", "hello", "web")).text, dict(line.counts.tallies)
+    ('HELLO', {('upper', 'shouted', 'web', 'shouted'): 1})
+    """
+
+    def __init__(self, stages: Sequence[Map | Judge], measured: Measured | None = None) -> None:
+        check_stages(stages)
+        self.counts, self.names = Counts(), [stage.name for stage in stages]
+        self._steps = [(stage, _call(stage, measured), contract(stage)) for stage in stages]
+
+    def __call__(self, doc: Document) -> Document | Rejected:
+        """Return the document as it comes out, or where and why it went."""
+        for stage, call, kind in self._steps:
+            settled = self.counts.settle(stage, kind, doc, _ask(stage, call, doc))
+            if isinstance(settled, Rejected):
+                return settled
+            doc = settled
+        return doc
+
+
+Measured: TypeAlias = Callable[[str, Document, np.ndarray, Drop | Cut | None], None]
+
+
+def _call(stage: Any, measured: Measured | None) -> Callable[[Document], Any]:
+    kind = contract(stage)
+    if kind == "corpus":
+        raise BadParameter(f"stage: {stage.name} compares documents and cannot stand in a line")
+    if measured is None or not isinstance(stage, Measuring):
+        return getattr(stage, kind)
+
+    def measuring(doc: Document) -> Drop | Cut | None:
+        values = stage.measure(doc)
+        verdict = stage.verdict(doc, values)
+        measured(stage.name, doc, values, verdict)
+        return verdict
+
+    return measuring

@@ -16,28 +16,28 @@ the ledger of the task balances. All is written as it comes: memory holds a batc
 from __future__ import annotations
 
 import contextlib
-import heapq
 import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-import orjson
-import zstandard
 
 from prep_lib import files as fs
+from prep_lib import rejected
 from prep_lib.chat.process import Processor
 from prep_lib.chat.row import Row, fit
 from prep_lib.engine import HIDDEN
-from prep_lib.errors import BadInput, BadParameter, BadRecord
-from prep_lib.files import Span
+from prep_lib.errors import BadParameter, BadRecord
+from prep_lib.files import Span, Survey
+from prep_lib.inputs import Input
 from prep_lib.ledger import Ledger
 from prep_lib.record import Drop
+from prep_lib.rejected import EXCERPT, RejectedWriter, valid
 from prep_lib.seeds import key as draw
 from prep_lib.shards.shard import document_id
 from prep_lib.source import jsonl, parquet
@@ -52,12 +52,6 @@ BATCH = 2**22
 
 #: Rows whose pieces are ordered at once.
 BLOCK = 2**20
-
-#: Texts kept of rejected records, per reason and source.
-KEPT_TEXTS = 1000
-
-#: Characters kept of such a text.
-EXCERPT = 4000
 
 #: Where a row was read from: which of the inputs, and the number of its line or row.
 DOCUMENT = np.dtype([("source", "<i4"), ("line", "<i8")])
@@ -182,34 +176,6 @@ class Layout:
         if packed and len({len(array) for array in row.arrays.values()}) > 1:
             return "arrays that differ in length cannot be packed"
         return ""
-
-
-@dataclass(frozen=True)
-class Input:
-    """A span to read, and what its records are called after.
-
-    Parameters
-    ----------
-    span : Span
-    source : int
-        Its file's place among all inputs.
-    name : str
-        What the ledger counts its records under.
-    stamp : list of int
-        Size and time of change of the file when it was digested.
-    """
-
-    span: Span
-    source: int
-    name: str
-    stamp: list[int]
-
-    def check(self) -> None:
-        """Raise `BadInput` if the file is no longer the one that was digested."""
-        if fs.stamp(self.span.path) != self.stamp:
-            raise BadInput(
-                f"build: {self.span.path} was changed while it was read; run again when nothing writes to it"
-            )
 
 
 @dataclass(frozen=True)
@@ -339,6 +305,16 @@ def _alike(verdict: Row | Drop | BadRecord, layout: Layout, packed: bool) -> Row
     return verdict
 
 
+def survey(path: str, count: bool = False) -> Survey:
+    """Digest a JSONL or Parquet file and cut it; `count`: the rows of a compressed one are wanted too."""
+    if path.endswith(".parquet"):
+        return parquet.survey(path)
+    found = fs.survey(path, fs.SPAN)
+    return (
+        found if found.rows is not None or not count else replace(found, rows=sum(1 for _ in fs.read_lines(Span(path))))
+    )
+
+
 def read(span: Span) -> Iterator[tuple[int, bytes | dict[str, Any] | BadRecord]]:
     """Yield (number, line) of JSONL, not parsed yet, or (number, record) of Parquet."""
     return parquet.read_records(span) if span.path.endswith(".parquet") else fs.read_lines(span)
@@ -404,7 +380,6 @@ class _Tally:
         self.lost: Counter[tuple[str, str, str, str]] = Counter()  # source, stage, flow, reason
         self.tokens: Counter[tuple[str, str, str]] = Counter()  # source, flow, reason
         self.examples: dict[str, list[str]] = {}
-        self.with_text: dict[tuple[str, str], list[int]] = {}
         self.ends = np.zeros(1 if settings.packed else len(layout.keys), np.int64)
         self.singles = np.ones(len(layout.keys), bool)
         self.ids = [key in layout.ids for key in layout.keys]
@@ -416,8 +391,7 @@ class _Tally:
         parts += ["labels.bin", "record_ids.bin"] if self.settings.documents else []
         self.sinks = {part: self.stack.enter_context(self._path(part).open("wb")) for part in parts}
         self.sinks["offsets.bin"].write(self.ends.tobytes())
-        raw = self.stack.enter_context(self._path("rejected.jsonl.zst").open("wb"))
-        self.rejected: IO[bytes] = self.stack.enter_context(zstandard.ZstdCompressor(3).stream_writer(raw))
+        self.rejected = self.stack.enter_context(RejectedWriter(self._path(rejected.NAME), self.settings.seed))
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -431,19 +405,12 @@ class _Tally:
         self, stage: str, one: Input, at: int, why: Drop | BadRecord, raw: bytes | dict[str, Any] | None = None
     ) -> None:
         """Count a record that goes, and put it aside with its reason."""
-        flow, reason, where = "dropped" if isinstance(why, Drop) else "failed", _valid(why.reason), one.name
-        self.lost[where, stage, flow, reason] += 1
+        flow, reason = "dropped" if isinstance(why, Drop) else "failed", valid(why.reason)
+        self.lost[one.name, stage, flow, reason] += 1
         place = document_id(one.name, at)
         if flow == "failed" and len(self.examples.setdefault(reason, [])) < 3:
             self.examples[reason].append(place)
-        wanted = among_smallest(self.with_text.setdefault((where, reason), []), lot(self.settings.seed, place))
-        line = {
-            "id": place, "source": where, "stage": stage, "flow": flow, "reason": reason,
-            "value": getattr(why, "value", None), "limit": getattr(why, "limit", None),
-            "detail": _valid(getattr(why, "detail", "")), "text": _excerpt(raw) if wanted else None,
-        }  # fmt: skip
-        with fs.space_for(self.out):
-            self.rejected.write(orjson.dumps(line, default=repr, option=_LINE))
+        self.rejected.add(place, one.name, stage, why, lambda: _excerpt(raw))
 
     def judge(self, batch: Sequence[_Record], verdicts: Sequence[Row | Drop | BadRecord]) -> None:
         """Keep the rows of a batch, lose the other records."""
@@ -575,14 +542,6 @@ class _Tally:
         return ledger
 
 
-_LINE = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
-
-
-def _valid(text: str) -> str:
-    """Spell out half surrogate pairs: a reason or a detail may quote what is wrong with a record."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def _excerpt(raw: bytes | dict[str, Any] | None) -> str | None:
     """Return the beginning of a record: of its line as it stands, of a row of Parquet as JSON."""
     if raw is None:
@@ -590,7 +549,7 @@ def _excerpt(raw: bytes | dict[str, Any] | None) -> str | None:
     if isinstance(raw, bytes):
         # Four bytes a character at most; what is no UTF-8 is spelled out.
         return raw[: 4 * EXCERPT].decode("utf-8", "backslashreplace")[:EXCERPT]
-    return _valid(json.dumps(raw, ensure_ascii=False, default=repr)[:EXCERPT])
+    return valid(json.dumps(raw, ensure_ascii=False, default=repr)[:EXCERPT])
 
 
 def order_pieces(begins: np.ndarray, settings: Settings, path: Path) -> np.ndarray:
@@ -633,16 +592,3 @@ def _piece_blocks(begins: np.ndarray, settings: Settings) -> Iterator[np.ndarray
         for name, column in (("row", row + first), ("start", start), ("begin", edges[row] + start), ("length", length)):
             table[name] = column
         yield table
-
-
-def lot(seed: int, where: str) -> int:
-    """Return the number that decides whether a rejected record keeps its text."""
-    return draw(seed, "rejected", where)
-
-
-def among_smallest(heap: list[int], lot: int) -> bool:
-    """Keep the `KEPT_TEXTS` smallest lots in a heap; say whether this one is (still) among them."""
-    if len(heap) < KEPT_TEXTS:
-        heapq.heappush(heap, -lot)
-        return True
-    return -heapq.heappushpop(heap, -lot) != lot

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prep_lib import engine, files
-from prep_lib.build import cache_jsonl, input_files, source_names
+from prep_lib.build import cache_jsonl
 from prep_lib.chat.mask import Policy
 from prep_lib.chat.process import Processor, ProcessorFactory
 from prep_lib.chat.strategy import ChatML
@@ -380,13 +380,6 @@ def test_rated_answers_are_never_packed(tmp_path: Path) -> None:
     cache_jsonl(tmp_path / "in.jsonl", tmp_path / "out", processor, engine="inline")
     assert int(shards(tmp_path / "out")[0].row(0)["label"]) == 1
     assert not verify(tmp_path / "out")
-
-
-def test_folders_and_names(tmp_path: Path) -> None:
-    for name in ("chunk_10.jsonl", "chunk_9.jsonl", ".hidden.jsonl", "notes.txt"):
-        (tmp_path / name).write_text("")
-    assert [path.name for path in input_files(tmp_path)] == ["chunk_9.jsonl", "chunk_10.jsonl"]
-    assert source_names([tmp_path / "a" / "x", tmp_path / "b" / "x"]) == ["a/x", "b/x"]
 
 
 def test_the_ledger_is_stored_and_balances(tmp_path: Path) -> None:

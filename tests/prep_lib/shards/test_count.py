@@ -20,7 +20,6 @@ from prep_lib.shards.count import (
     Input,
     Layout,
     Settings,
-    among_smallest,
     count,
     document_id,
     order_pieces,
@@ -114,14 +113,6 @@ def test_what_is_left_is_read_back(tmp_path: Path) -> None:
     assert left.array("sequence").tolist() == [0, 1, 2, 0, 1, 2, 3, 4, 5, 0]
     assert left.documents["line"].tolist() == [1, 2, 3]
     assert left.counts.tolist() == [0, 1, 1, 1, 1]
-
-
-def test_the_smallest_lots_keep_their_texts(monkeypatch) -> None:
-    monkeypatch.setattr(module, "KEPT_TEXTS", 3)
-    heap: list[int] = []
-    lots = [50, 10, 40, 20, 60, 30]
-    assert [among_smallest(heap, lot) for lot in lots] == [True, True, True, True, False, True]
-    assert sorted(-lot for lot in heap) == [10, 20, 30]
 
 
 def test_ids_name_lines_and_rows() -> None:

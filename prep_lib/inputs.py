@@ -1,0 +1,361 @@
+"""What a run reads: the files found, digested once, and cut into pieces of work.
+
+    find("web/ more.jsonl.gz")     web/a.jsonl  web/b.parquet  more.jsonl.gz          natural order, none twice
+    survey(files)                  digest, size, spans; remembered by size and time of change in .prep/inputs.json
+    bundles(weights)               small neighbours share a task:   [a b c d] [e] [f g]
+
+A file may lie behind any fsspec address. What a piece is called never depends on where the workspace lies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prep_lib import files as fs
+from prep_lib.engine import HIDDEN, Crew, Task, emit
+from prep_lib.errors import BadInput
+from prep_lib.files import Span, Survey
+
+#: Bytes of text in a byte of a compressed file, about.
+UNPACKED = 4
+
+#: Small inputs share a task up to this part of a span (16 MiB): thousands of them are not thousands of tasks, and a
+#: run over a hundred MB in several files still keeps several workers busy.
+BUNDLES = 8
+
+#: What opening a file costs, as if it were bytes of it.
+OPENING = 2**14
+
+#: Called as ``surveyor(path, count)``: digests a file and cuts it into spans; `count`: its rows are wanted even if that
+#: takes reading it through. Workers call it, so it must be importable.
+Surveyor = Callable[[str, bool], Survey]
+
+
+@dataclass(frozen=True)
+class Input:
+    """A span to read, and what its records are called after.
+
+    Parameters
+    ----------
+    span : Span
+    source : int
+        Its file's place among all inputs.
+    name : str
+        What the ids of its records begin with.
+    stamp : list of int
+        Size and time of change of the file when it was digested.
+    """
+
+    span: Span
+    source: int
+    name: str
+    stamp: list[int]
+
+    def check(self) -> None:
+        """Raise `BadInput` if the file is no longer the one that was digested."""
+        if fs.stamp(self.span.path) != self.stamp:
+            raise BadInput(f"{self.span.path} was changed while it was read; run again when nothing writes to it")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One input file, and what its survey told.
+
+    Parameters
+    ----------
+    path : str
+    name : str
+        See `names`.
+    stamp : list of int
+    survey : Survey
+    """
+
+    path: str
+    name: str
+    stamp: list[int]
+    survey: Survey
+
+    def weight(self, span: Span) -> int:
+        """Return the bytes of text in a span, about."""
+        if self.path.endswith(".parquet"):
+            return OPENING + self.survey.size * UNPACKED // max(1, len(self.survey.spans))
+        if span.stop is None:
+            return OPENING + self.survey.size * (UNPACKED if fs.compression(self.path) else 1)
+        return OPENING + span.stop - span.start
+
+
+# Found
+
+
+def is_remote(path: str) -> bool:
+    """Tell an fsspec address from a path of this machine."""
+    return "://" in path
+
+
+def find(
+    files: Sequence[str | Path] | str | Path, endings: tuple[str, ...], *, where: str, deep: bool = False
+) -> list[str]:
+    """Return the files that `files` stands for: a folder becomes its files with one of the endings, in natural order.
+
+    Parameters
+    ----------
+    files : path, fsspec address, or sequence of them
+    endings : tuple of str
+        What is looked for in a folder; a file that is named is taken whatever it is called.
+    where : str
+        Who asks, for the error line.
+    deep : bool
+        True: folders inside a folder too.
+
+    Raises
+    ------
+    BadInput
+        If there is none, one is missing or cannot be read, or one is named twice.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in ("c10.jsonl", "c9.jsonl", "notes.md"):
+    ...     _ = (folder / name).write_text("")
+    >>> [os.path.basename(path) for path in find(folder, (".jsonl",), where="example")]
+    ['c9.jsonl', 'c10.jsonl']
+    """
+    given = [files] if isinstance(files, str | Path) else list(files)
+    paths = [found for one in map(str, given) for found in _found(one, endings, where, deep)]
+    missing = [path for path in paths if not is_remote(path) and not os.path.isfile(path)]
+    if missing or not paths:
+        told = ", ".join(missing[:3]) or ", ".join(map(str, given)) or "none given"
+        raise BadInput(f"{where}: no such input: {told}")
+    if closed := [path for path in paths if not is_remote(path) and not os.access(path, os.R_OK)]:
+        raise BadInput(f"{where}: no permission to read {', '.join(closed[:3])}")
+    real = Counter(path if is_remote(path) else os.path.realpath(path) for path in paths)
+    if twice := [path for path, count in real.items() if count > 1]:
+        raise BadInput(f"{where}: {twice[0]} is given twice; every record in it would count twice")
+    return [path if is_remote(path) else os.path.abspath(path) for path in paths]
+
+
+def _found(path: str, endings: tuple[str, ...], where: str, deep: bool) -> list[str]:
+    if is_remote(path):
+        found = _remote_files(path, endings, deep)
+        return [path] if found is None else _chosen(found, path, endings, where)
+    if not os.path.isdir(path):
+        return [path]
+    try:
+        os.listdir(path)
+    except OSError as error:
+        raise BadInput(f"{where}: cannot list {path}: {error.strerror}") from None
+    pattern = os.path.join(glob.escape(path), "**" if deep else "", "*")
+    return _chosen(filter(os.path.isfile, glob.iglob(pattern, recursive=deep)), path, endings, where)
+
+
+def _remote_files(path: str, endings: tuple[str, ...], deep: bool) -> list[str] | None:
+    """Return the files in a folder behind an address; None if it is a file itself."""
+    import fsspec
+
+    system, inside = fsspec.core.url_to_fs(path)
+    if not system.isdir(inside):
+        return None
+    return [system.unstrip_protocol(name) for name in system.find(inside, maxdepth=None if deep else 1)]
+
+
+def _chosen(paths: Iterable[str], folder: str, endings: tuple[str, ...], where: str) -> list[str]:
+    found = [path for path in paths if path.lower().endswith(endings) and not os.path.basename(path).startswith(".")]
+    # What an earlier step turned down lies beside its output, and is no input of the next.
+    rejected = [path for path in found if os.path.basename(path).split(".")[0].endswith("rejected")]
+    if rejected:
+        told = ", ".join(sorted(map(os.path.basename, rejected)))
+        emit("note", text=f"{where}: left out {told}; name a file to use it")
+    chosen = sorted(set(found) - set(rejected), key=fs.natural)
+    if not chosen:
+        raise BadInput(f"{where}: no data file in {folder}; looked for {', '.join(endings)}")
+    return chosen
+
+
+def names(paths: Sequence[str | Path]) -> list[str]:
+    """Name every input by its file name, with as many parent folders as it takes to tell them apart.
+
+    Examples
+    --------
+    >>> names(["a/x.jsonl", "a/y.jsonl"]), names(["a/x.jsonl", "b/x.jsonl"])
+    (['x.jsonl', 'y.jsonl'], ['a/x.jsonl', 'b/x.jsonl'])
+    """
+    # The name as given, not where a link leads: caches of downloads link to files named by digests.
+    parts = [
+        tuple(str(path).split("/")) if is_remote(str(path)) else Path(os.path.abspath(path)).parts for path in paths
+    ]
+    depth = 1
+    while len({part[-depth:] for part in parts}) < len(parts):
+        depth += 1
+    # A name that is no UTF-8 is spelled out, because every file that will hold it is UTF-8.
+    return ["/".join(part[-depth:]).encode("utf-8", "backslashreplace").decode("utf-8") for part in parts]
+
+
+def _parts(path: str) -> Sequence[str]:
+    return path.split("/") if is_remote(path) else Path(os.path.abspath(path)).parts
+
+
+# Surveyed
+
+
+def survey(
+    paths: Sequence[str],
+    folder: Path,
+    crew: Crew,
+    *,
+    where: str,
+    surveyor: Surveyor,
+    rehash: bool = False,
+    count: bool = False,
+) -> list[Source]:
+    """Digest and cut every input, remembering by path, size and time of change what was read before.
+
+    Parameters
+    ----------
+    paths : sequence of str
+        As `find` returns them.
+    folder : Path
+        Of the output; hold its lock.
+    crew : Crew
+    where : str
+        Who asks.
+    surveyor : callable
+        See `Surveyor`.
+    rehash : bool
+        True: read them again even if size and time of change are as remembered.
+    count : bool
+        True: the number of records is wanted.
+    """
+    memory, stamps = folder / HIDDEN / "inputs.json", {path: fs.stamp(path) for path in paths}
+    known = {} if rehash else _remembered(memory)
+    fresh = {path: now for path, now in stamps.items() if not _is_known(known.get(path), now, count)}
+    cuts, items = bundles([OPENING + now[0] for now in fresh.values()]), list(fresh.items())
+    args = [{"stamps": dict(items[first:last]), "count": count, "surveyor": surveyor} for first, last in cuts]
+    tasks = [Task(f"survey-{number:05d}", _survey_task, each) for number, each in enumerate(args)]
+    saved = time.monotonic()
+    for found in _watched("survey", crew, tasks, folder):
+        known |= found
+        if time.monotonic() - saved > 10:
+            _remember(memory, {path: known[path] for path in stamps if path in known})
+            saved = time.monotonic()
+    _remember(memory, {path: known[path] for path in stamps})
+    told = zip(paths, names(paths), stamps.values(), strict=True)
+    sources = [Source(path, name, now, _survey_from(known[path], path)) for path, name, now in told]
+    _tell_copies(sources, where)
+    return sources
+
+
+def _watched(stage: str, crew: Crew, tasks: Sequence[Task], folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the results of tasks that write nothing; what takes more than one is worth showing."""
+    began, shown = time.monotonic(), len(tasks) > 1
+    if shown:
+        emit("begin", stage=stage, tasks=len(tasks), done=0)
+    with contextlib.closing(crew.run(stage, tasks, folder)) as finished:
+        for done, (task, out, result, seconds) in enumerate(finished, 1):
+            out.rmdir()
+            if shown:
+                emit("task", stage=stage, name=task.name, done=done, tasks=len(tasks), seconds=round(seconds, 3))
+            yield result
+    if shown:
+        emit("end", stage=stage, seconds=round(time.monotonic() - began, 3))
+
+
+def _remembered(memory: Path) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        return dict(json.loads(memory.read_bytes()))
+    return {}
+
+
+def _remember(memory: Path, known: dict[str, Any]) -> None:
+    with fs.write_whole(memory, "w") as file:
+        file.write(json.dumps(known))
+
+
+def _is_known(entry: dict[str, Any] | None, now: list[int], count: bool) -> bool:
+    return entry is not None and entry["stamp"] == now and not (count and entry["rows"] is None)
+
+
+def _survey_task(stamps: dict[str, list[int]], count: bool, surveyor: Surveyor, out: Path) -> dict[str, Any]:
+    return {path: _survey_file(path, now, count, surveyor) for path, now in stamps.items()}
+
+
+def _survey_file(path: str, now: list[int], count: bool, surveyor: Surveyor) -> dict[str, Any]:
+    found = surveyor(path, count)
+    Input(Span(path), 0, "", now).check()
+    spans = [[span.start, span.stop, span.first] for span in found.spans]
+    return {"stamp": now, "digest": found.digest, "size": found.size, "rows": found.rows, "spans": spans}
+
+
+def _survey_from(stored: dict[str, Any], path: str) -> Survey:
+    spans = tuple(Span(path, *place) for place in stored["spans"])
+    return Survey(stored["digest"], stored["size"], stored["rows"], spans)
+
+
+def _tell_copies(sources: Sequence[Source], where: str) -> None:
+    first: dict[str, Source] = {}
+    pairs = [(source, first.setdefault(source.survey.digest, source)) for source in sources if source.survey.size]
+    if copies := [(source.name, other.name) for source, other in pairs if source is not other]:
+        one, other = copies[0]
+        emit("note", text=f"{where}: {len(copies)} of the inputs are copies, {one} of {other} for one: used as given")
+
+
+# Cut
+
+
+def pieces(sources: Sequence[Source]) -> list[list[Input]]:
+    """Return the inputs of every task: spans in order, small neighbours together."""
+    inputs = [
+        Input(span, at, source.name, source.stamp) for at, source in enumerate(sources) for span in source.survey.spans
+    ]
+    weights = [sources[one.source].weight(one.span) for one in inputs]
+    return [joined(inputs[first:last]) for first, last in bundles(weights)]
+
+
+def bundles(weights: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield (first, last) of neighbours that are small enough to share a task; one that weighs more stands alone.
+
+    Parameters
+    ----------
+    weights : sequence of int, bytes
+
+    Examples
+    --------
+    >>> list(bundles([2**20] * 40)), list(bundles([2**30, 5, 5]))
+    ([(0, 16), (16, 32), (32, 40)], [(0, 1), (1, 3)])
+    """
+    first = size = 0
+    for at, weight in enumerate(weights):
+        if size and size + weight > fs.SPAN // BUNDLES:
+            yield first, at
+            first, size = at, 0
+        size += weight
+    if weights:
+        yield first, len(weights)
+
+
+def joined(inputs: Sequence[Input]) -> list[Input]:
+    """Join row groups of Parquet that follow each other: opening a file reads what is known of all of them.
+
+    Examples
+    --------
+    >>> groups = [Input(Span("a.parquet", at, at + 1, 10 * at), 0, "a.parquet", []) for at in range(3)]
+    >>> [(one.span.start, one.span.stop, one.span.first) for one in joined(groups)]
+    [(0, 3, 0)]
+    """
+    out: list[Input] = []
+    for one in inputs:
+        before = out[-1] if out else None
+        if before and before.source == one.source and one.span.path.endswith(".parquet"):
+            out[-1] = replace(before, span=replace(before.span, stop=one.span.stop))
+        else:
+            out.append(one)
+    return out
