@@ -14,6 +14,8 @@ Sources are parsed, never imported; only the modules of `PYDOC` are imported, al
 from __future__ import annotations
 
 import ast
+import gzip
+import html
 import importlib
 import importlib.metadata
 import importlib.util
@@ -28,7 +30,7 @@ import textwrap
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -949,3 +951,365 @@ def planted() -> tuple[Planted, ...]:
 
 def _case(name: str, text: str, kind: str, answer: tuple[str, ...] = (), twin: str | None = None) -> Planted:
     return Planted(Document(f"planted#{name}", text, "planted"), kind, answer, twin)
+
+
+# ------------------------------------------------------------------------------------------------------- web pages
+
+
+@dataclass(frozen=True)
+class Page:
+    """A web page as a server sent it, and what reading and cleaning it must find.
+
+    Parameters
+    ----------
+    path : str
+        Below the folder that `write_pages` fills: ``harbour/lighthouse.html``.
+    data : bytes
+    kind : str
+        ``article``, ``listing`` or ``navigation``.
+    language : str
+        ISO 639-1.
+    encoding : str
+        The true one, by the name the WHATWG standard has for it, whatever the page says.
+    keep : tuple of str
+        Lines of the main text as they stand, in order, blanks at their beginning included. `FURNITURE` is none of it.
+    planted : str
+        What is special: ``code`` (inline too), ``table_with_list``, ``definition_list``, ``mojibake``,
+        ``wrong_charset``, ``repeated_block``, ``listing``, ``navigation``; empty: nothing is.
+    repaired : str
+        How the last line of a page with mojibake should read; empty for the others.
+    """
+
+    path: str
+    data: bytes
+    kind: str
+    language: str
+    encoding: str
+    keep: tuple[str, ...]
+    planted: str = ""
+    repaired: str = ""
+
+
+#: What stands around the text of every page, by language, and must not be taken for it.
+FURNITURE = {
+    "en": ("Accept all cookies", "Subscribe to our newsletter", "Most read this week", "All rights reserved"),
+    "zh": ("接受全部 Cookie", "订阅每周邮件", "本周热门", "版权所有"),
+    "de": ("Alle Cookies annehmen", "Newsletter bestellen", "Meistgelesen", "Alle Rechte vorbehalten"),
+    "ja": ("クッキーをすべて許可", "メールマガジン登録", "今週の人気記事", "無断転載を禁じます"),
+}
+
+_MENUS = {
+    "en": ("Home", "Stories", "Recipes", "Garden", "Archive", "Contact", "Log in"),
+    "zh": ("首页", "茶山", "节气", "食谱", "往期", "联系我们", "登录"),
+    "de": ("Start", "Geschichten", "Rezepte", "Garten", "Archiv", "Kontakt", "Anmelden"),
+    "ja": ("ホーム", "読み物", "台所", "庭", "過去の記事", "問い合わせ", "ログイン"),
+}
+
+_GERMAN = """Die Fähre über den Fluss fährt seit dem Frühjahr nur noch an Werktagen. Für die Schüler am anderen Ufer \
+heißt das, dass sie samstags außen herum müssen, über die große Brücke, und das dauert fast eine Stunde länger.
+Der Fährmann hört im Herbst auf. Größere Schiffe hätten hier nie angelegt, sagt er, und für die kleinen reiche das \
+Geld nicht mehr. Trotzdem streicht er das Geländer noch einmal grün, wie in jedem Jahr.
+Übrig bleiben wird die Glocke am Steg, mit der man ihn früher gerufen hat. Die Gemeinde möchte sie ins Rathaus \
+hängen. Er fände es schöner, wenn sie draußen bliebe."""
+
+_JAPANESE = """町の図書館には、貸し出し用の傘が百本ある。雨の日に借りて、晴れた日に返せばよい。名前も書かなくてよい。
+はじめの年は半分しか戻らなかった。それでも館長は新しい傘を買い足した。傘を持って出た人は、いつかまたここへ来ると考えたからである。
+十年たった今、棚の傘は百二十本になった。だれかが自分の傘も置いていくのである。"""
+
+_TRADITIONAL = """巷口的修鞋攤擺了三十年。師傅不識幾個字，可是附近每一家人的鞋，他看一眼就知道是誰的。
+他說，走路的樣子都寫在鞋底上：有人外側先磨平，有人後跟總是斷。修得好的鞋，不是看起來新，而是穿上以後忘了它修過。
+去年冬天他想收攤，街坊們湊錢給他換了一臺新的縫紉機。他沒有再提收攤的事。"""
+
+_SEASONS = """谷雨前后，雨水多起来，茶树一天一个样。这时候采的茶叫雨前茶，比明前茶便宜，味道却更足，经得起多泡几次。
+老人喝茶喜欢雨前茶，说明前的好看，雨前的好喝。
+采完这一季，茶园要施一次肥，把剪下的枝条埋在行间，等它慢慢烂在土里。到了夏天，茶树休息，人也休息。"""
+
+
+def _paragraphs(text: str) -> tuple[str, ...]:
+    return tuple(line for line in text.strip().split("\n") if line)
+
+
+def _html_page(title: str, body: str, language: str = "en", charset: str = "utf-8") -> str:
+    """Return a page with everything around its text that pages have."""
+    cookies, letter, popular, rights = FURNITURE[language]
+    menu = "".join(f'<li><a href="/{at}.html">{name}</a></li>' for at, name in enumerate(_MENUS[language]))
+    return f"""<!DOCTYPE html>
+<html lang="{language}">
+<head>
+<meta charset="{charset}">
+<title>{title}</title>
+<style>body {{ font-family: serif }} .cookie-banner {{ position: fixed }}</style>
+<script>window.dataLayer = [{{"page": 1}}];</script>
+</head>
+<body>
+<header><nav class="menu"><ul>{menu}</ul></nav></header>
+<div class="cookie-banner" role="dialog"><p>{cookies}</p><button>OK</button></div>
+<main>
+{body}
+</main>
+<aside class="sidebar"><h2>{popular}</h2><ol>{menu}</ol><form><label>{letter}</label><input name="mail"></form></aside>
+<footer class="footer"><p>© 2026 · {rights}</p><ul>{menu}</ul></footer>
+</body>
+</html>
+"""
+
+
+def _article(title: str, lines: Iterable[str]) -> str:
+    return f"<article>\n<h1>{title}</h1>\n" + "\n".join(f"<p>{line}</p>" for line in lines) + "\n</article>"
+
+
+def _story(
+    path: str, title: str, text: str, language: str = "en", encoding: str = "utf-8", says: str = "", planted: str = ""
+) -> Page:
+    lines = _paragraphs(text)
+    page = _html_page(title, _article(title, lines), language, says or encoding)
+    return Page(path, page.encode(encoding, "xmlcharrefreplace"), "article", language, encoding, lines, planted)
+
+
+def _special(path: str, title: str, body: str, keep: tuple[str, ...], planted: str, kind: str = "article") -> Page:
+    return Page(path, _html_page(title, body).encode(), kind, "en", "utf-8", keep, planted)
+
+
+_FUNCTION = """def settle(accounts, limit=10):
+    for name, balance in accounts.items():
+        if balance < limit:
+            print(name, "is low")
+        else:
+\t\t\tpass  # a tab, as editors leave it
+    return sorted(accounts)"""
+
+_SHELL = """for file in *.jsonl; do
+    wc -l "$file"
+done | sort -n"""
+
+_CODE = f"""<article>
+<h1>A first look at loops</h1>
+<p>A loop does one thing for every item of a collection. The indentation says what belongs to it, so it is part of \
+the program and not of its looks. Type the following lines exactly as they stand.</p>
+<pre><code class="language-python">{_FUNCTION.replace("<", "&lt;")}</code></pre>
+<p>Call <code>settle(accounts)</code>, then look at what <code>print</code> wrote; nothing else has changed.</p>
+<p>The same idea exists in the shell, where the end of a loop has a word of its own.</p>
+<pre>{_SHELL}</pre>
+<p>Both loops stop when there is nothing left to do, and that is the whole secret.</p>
+</article>"""
+
+_HOURS = """<article>
+<h1>When the museum is open</h1>
+<p>The town museum is run by volunteers, so its hours follow the school year more than the season. Groups are welcome \
+at any time if they write a week before, and children under twelve do not pay.</p>
+<table>
+<tr><th>Day</th><th>Hours</th></tr>
+<tr><td>Monday</td><td><ul><li>10:00 to 12:00</li><li>closed in the afternoon</li></ul></td></tr>
+<tr><td>Saturday</td><td><ul><li>09:00 to 17:00</li><li>guided tour at three</li></ul></td></tr>
+</table>
+<p>The museum is closed in January, when the rooms are painted and the lamp of the old lighthouse is cleaned.</p>
+</article>"""
+
+_TERMS = """<article>
+<h1>Words of the bakery</h1>
+<p>Bakers use a few words in a sense of their own. Whoever reads an old recipe without knowing them will wonder why \
+the bread did not turn out, so here are the three that matter most.</p>
+<dl>
+<dt>Proof</dt><dd>The last rest of a dough in its final shape, before it goes into the oven.</dd>
+<dt>Crumb</dt><dd>The inside of a loaf, and the way its holes are spread.</dd>
+<dt>Score</dt><dd>To cut the skin of the dough so that it opens where the baker wants it to.</dd>
+</dl>
+<p>Everything else in a recipe can be found out by doing it twice.</p>
+</article>"""
+
+_MARKET = """The stall in the market opens at six, and by eight the good mushrooms are gone; the old man who picks \
+them sells only what he can carry, and he says that this is why there are always some left in the wood."""
+
+_WRAPPED = f"<article><div><br>{_MARKET}</div></article>"
+
+_TEASERS = (
+    ("The keeper's last winter", "He stayed although the lamp was electric."),
+    ("Bread without hurry", "What time does that kneading cannot."),
+    ("How bees vote", "Nobody counts, and still they agree."),
+    ("A ferry stops", "Saturdays now lead over the bridge."),
+    ("Umbrellas to lend", "A library trusts its readers with rain."),
+    ("Three words bakers use", "Proof, crumb and score, told shortly."),
+    ("Plots to give away", "Two are free; the water comes in April."),
+    ("The cobbler's machine", "A street buys a present."),
+    ("After the rain", "Tea that is better than it looks."),
+    ("Loops, gently", "For those who never programmed."),
+    ("Museum hours", "Open when somebody has the key."),
+    ("Letters", "You write, we print the short ones."),
+)
+
+
+@cache
+def pages() -> tuple[Page, ...]:
+    """Return the web pages with known answers, always the same.
+
+    Examples
+    --------
+    >>> sorted({page.encoding for page in pages()})
+    ['big5', 'gb18030', 'shift_jis', 'utf-8', 'windows-1252']
+    """
+    cards = "\n".join(
+        f'<div class="card"><a href="/story/{at}"><h3>{title}</h3></a><p>{teaser}</p></div>'
+        for at, (title, teaser) in enumerate(_TEASERS)
+    )
+    links = "\n".join(f'<li><a href="/{at}">{line}</a></li>' for at, line in enumerate(_paragraphs(_MENU)))
+    broken = _CAFE.encode("utf-8").decode("cp1252")
+    code = (*_FUNCTION.split("\n"), "Call settle(accounts), then look at what print wrote; nothing else has changed.")
+    hours = ("10:00 to 12:00", "closed in the afternoon", "09:00 to 17:00", "guided tour at three")
+    terms = ("Proof", "The last rest of a dough in its final shape, before it goes into the oven.", "Crumb", "Score")
+    return (
+        _story("harbour/lighthouse.html", "The keeper's last winter", _LIGHTHOUSE),
+        _story("harbour/bread.html", "Bread without hurry", _BREAD),
+        _story("harbour/bees.html", "How bees vote", _BEES),
+        _story("harbour/contact.html", "Plots to give away", _CONTACT),
+        _story("harbour/exercises.html", "Exercises of the week", _EXERCISES),
+        _special("harbour/hours.html", "When the museum is open", _HOURS, hours, "table_with_list"),
+        _special("harbour/words.html", "Words of the bakery", _TERMS, terms, "definition_list"),
+        _special("harbour/index.html", "Harbour stories", cards, _TEASERS[0], "listing", "listing"),
+        _special("harbour/sitemap.html", "Where is what", f"<ul>{links}</ul>", (), "navigation", "navigation"),
+        _special("harbour/market.html", "Mushrooms", _WRAPPED, (_MARKET,), "repeated_block"),
+        _special("school/loops.html", "A first look at loops", _CODE, code, "code"),
+        _story("teahouse/spring.html", "清明以前", _CHINESE, "zh"),
+        _story("teahouse/rain.html", "雨前茶", _SEASONS, "zh", "gb18030", "gb2312"),
+        _story("teahouse/cobbler.html", "修鞋攤", _TRADITIONAL, "zh", "big5"),
+        _story("abroad/ferry.html", "Die Fähre hört auf", _GERMAN, "de", "windows-1252", "utf-8", "wrong_charset"),
+        _story("abroad/umbrellas.html", "傘のある図書館", _JAPANESE, "ja", "shift_jis"),
+        replace(
+            _story("abroad/cafe.html", "The café by the bridge", f"{_BEES}{broken}", planted="mojibake"),
+            repaired=_CAFE,
+        ),
+    )
+
+
+def _real_pages(limit: int, skipped: Skipped) -> Iterator[Page]:
+    """Yield documentation of this installation as pages: paragraphs, and code where the text is indented."""
+    for row in english(sys.maxsize, skipped=skipped) if limit else ():
+        pieces = [piece.strip("\n") for piece in re.split(r"\n\s*\n", row["text"]) if piece.strip()]
+        prose = [" ".join(piece.split()) for piece in pieces if _is_prose(piece)]
+        if row["source"] not in ("stdlib", "packages") or len(prose) < 5:
+            continue
+        body = "\n".join(
+            f"<p>{html.escape(' '.join(piece.split()))}</p>" if _is_prose(piece) else f"<pre>{html.escape(piece)}</pre>"
+            for piece in pieces
+        )
+        data = _html_page(row["id"], f"<article><h1>{row['id']}</h1>\n{body}\n</article>").encode()
+        yield Page(f"library/{row['id'].replace('/', '.')}.html", data, "article", "en", "utf-8", tuple(prose))
+        limit -= 1
+        if not limit:
+            return
+
+
+def _is_prose(piece: str) -> bool:
+    return len(piece) > 80 and not re.search(r"^(\s|>>>|\.\. |[-=~]{3})", piece, re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Capture:
+    """A record of the archive ``pages.warc.gz``, and what a reader must make of it.
+
+    Parameters
+    ----------
+    name : str
+        What is special about it.
+    data : bytes
+        The record as stored, one gzip member.
+    answer : str
+        ``document``, or why it is none: ``http_status``, ``content_type``, ``warc_request``, ``damaged_member`` …
+    keep : tuple of str
+        Lines of the text, of a document.
+    """
+
+    name: str
+    data: bytes
+    answer: str
+    keep: tuple[str, ...] = ()
+
+
+@cache
+def captures() -> tuple[Capture, ...]:
+    """Return the records of the archive in order, always the same.
+
+    Examples
+    --------
+    >>> [capture.answer for capture in captures()][:3]
+    ['warc_warcinfo', 'warc_request', 'document']
+    """
+    lines, bread, tea = _paragraphs(_LIGHTHOUSE), _paragraphs(_BREAD), _paragraphs(_CHINESE)
+    page = _html_page("The keeper's last winter", _article("The keeper's last winter", lines)).encode()
+    packed = gzip.compress(_html_page("Bread without hurry", _article("Bread", bread)).encode(), 6, mtime=0)
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (page[:700], page[700:])) + b"0\r\n\r\n"
+    spring = _html_page("清明以前", _article("清明以前", tea), "zh", "gbk").encode("gb18030")
+    pixel = b"\x89PNG\r\n\x1a\n" + bytes(range(64))
+    torn = bytearray(_member("response", "http://harbour.example/torn", _http("text/html", page)))
+    torn[len(torn) // 2] ^= 0xFF
+    return (
+        Capture("warcinfo", _member("warcinfo", "", b"software: prep workbench\r\n"), "warc_warcinfo"),
+        Capture("request", _member("request", "http://harbour.example/", b"GET / HTTP/1.1\r\n\r\n"), "warc_request"),
+        _captured("plain", "lighthouse", _http("text/html; charset=utf-8", page), lines),
+        _captured("chunked", "keeper", _http("text/html", chunks, "Transfer-Encoding: chunked"), lines),
+        _captured("gzip", "bread", _http("text/html", packed, "Content-Encoding: gzip"), bread),
+        _captured("charset_in_header", "tea", _http("text/html; charset=GBK", spring), tea),
+        Capture("torn", bytes(torn), "damaged_member"),
+        _captured("missing", "gone", _http("text/html", b"<p>Not here", status="404 Not Found"), (), "http_status"),
+        _captured("image", "pixel.png", _http("image/png", pixel), (), "content_type"),
+        Capture("revisit", _member("revisit", "http://harbour.example/", _http("text/html", b"")), "warc_revisit"),
+        _captured("text", "notes.txt", _http("text/plain", _BEES.encode()), _paragraphs(_BEES)),
+    )
+
+
+def _http(kind: str, body: bytes, *more: str, status: str = "200 OK") -> bytes:
+    head = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", *more, f"Content-Length: {len(body)}"]
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+def _captured(name: str, page: str, block: bytes, keep: tuple[str, ...], answer: str = "document") -> Capture:
+    return Capture(name, _member("response", f"http://harbour.example/{page}", block), answer, keep)
+
+
+def _member(kind: str, url: str, block: bytes, content_type: str = "application/http") -> bytes:
+    fields = {
+        "WARC-Type": kind, "WARC-Target-URI": url, "WARC-Date": "2026-03-01T12:00:00Z", "Content-Type": content_type,
+        "Content-Length": str(len(block)),
+    }  # fmt: skip
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items() if value)
+    return gzip.compress(b"WARC/1.0\r\n" + head.encode() + b"\r\n" + block + b"\r\n\r\n", 6, mtime=0)
+
+
+def write_pages(folder: str | Path, limit: int = 12, *, skipped: Skipped | None = None) -> list[Path]:
+    """Write a small web: folders of pages, an archive, its texts, and a text file.
+
+    Parameters
+    ----------
+    folder : path
+        Made if it is not there.
+    limit : int, pages
+        Of documentation of this installation, beside those of `pages`.
+    skipped : Counter or None
+        As for `documents`.
+
+    Returns
+    -------
+    list of Path
+        The pages of `pages` and of the documentation by their `Page.path`, ``pages.warc.gz`` (the `captures`),
+        ``pages.warc.wet.gz`` (two texts) and ``notes/field_book.txt``. One installation always writes the same bytes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> [path.relative_to(folder).as_posix() for path in write_pages(folder, limit=0)][-4:]
+    ['abroad/cafe.html', 'pages.warc.gz', 'pages.warc.wet.gz', 'notes/field_book.txt']
+    """
+    if limit < 0:
+        raise BadParameter(f"corpus: limit must be >= 0, got {limit}")
+    real = _real_pages(limit, Counter() if skipped is None else skipped)
+    files = {page.path: page.data for page in itertools.chain(pages(), real)}
+    texts = [("http://harbour.example/bees", _BEES), ("http://teahouse.example/spring", _CHINESE)]
+    files["pages.warc.gz"] = b"".join(capture.data for capture in captures())
+    files["pages.warc.wet.gz"] = _member("warcinfo", "", b"software: prep workbench\r\n") + b"".join(
+        _member("conversion", url, text.encode(), "text/plain") for url, text in texts
+    )
+    files["notes/field_book.txt"] = f"{_LIGHTHOUSE}\n{_CAFE}\n".encode("cp1252")
+    for name, data in files.items():
+        with write_whole(Path(folder, name)) as file:
+            file.write(data)
+    return [Path(folder, name) for name in files]

@@ -10,7 +10,6 @@ A file may lie behind any fsspec address. What a piece is called never depends o
 from __future__ import annotations
 
 import contextlib
-import glob
 import json
 import os
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from prep_lib import files as fs
-from prep_lib.engine import HIDDEN, Crew, Task, emit
+from prep_lib.engine import HIDDEN, Crew, Task, emit, kind_of
 from prep_lib.errors import BadInput
 from prep_lib.files import Span, Survey
 
@@ -34,6 +33,11 @@ BUNDLES = 8
 
 #: What opening a file costs, as if it were bytes of it.
 OPENING = 2**14
+
+#: The kind of a folder that `pipeline.run_files` writes, see `engine.lock`: its parts are its data; what lies beside
+#: them (the ledger, the rejected) is not.
+DOCUMENTS = "a run of stages"
+PARTS = ".jsonl.zst"
 
 #: Called as ``surveyor(path, count)``: digests a file and cuts it into spans; `count`: its rows are wanted even if that
 #: takes reading it through. Workers call it, so it must be importable.
@@ -150,12 +154,29 @@ def _found(path: str, endings: tuple[str, ...], where: str, deep: bool) -> list[
         return [path] if found is None else _chosen(found, path, endings, where)
     if not os.path.isdir(path):
         return [path]
-    try:
-        os.listdir(path)
-    except OSError as error:
-        raise BadInput(f"{where}: cannot list {path}: {error.strerror}") from None
-    pattern = os.path.join(glob.escape(path), "**" if deep else "", "*")
-    return _chosen(filter(os.path.isfile, glob.iglob(pattern, recursive=deep)), path, endings, where)
+    if kind_of(path) == DOCUMENTS:
+        if not os.path.isfile(os.path.join(path, "ledger.json")):
+            raise BadInput(f"{where}: {path} is not complete: the run that writes it did not end; run it again")
+        endings, deep = (PARTS,), False
+    return _chosen(_walk(path, where, deep), path, endings, where)
+
+
+def _walk(folder: str, where: str, deep: bool) -> Iterator[str]:
+    """Yield the files of a folder; links to folders are followed, each folder once."""
+
+    def refuse(error: OSError) -> None:
+        raise BadInput(f"{where}: cannot list {error.filename}: {error.strerror}") from None
+
+    been: set[str] = set()
+    for place, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
+        real = os.path.realpath(place)
+        if real in been or not deep:
+            folders.clear()
+        if real not in been:
+            yield from (os.path.join(place, file) for file in files)
+        been.add(real)
+        # Hidden folders are not data, and a fixed order decides by which of two links a folder is reached.
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
 
 
 def _remote_files(path: str, endings: tuple[str, ...], deep: bool) -> list[str] | None:
@@ -172,7 +193,7 @@ def _chosen(paths: Iterable[str], folder: str, endings: tuple[str, ...], where: 
     found = [path for path in paths if path.lower().endswith(endings) and not os.path.basename(path).startswith(".")]
     # What an earlier step turned down lies beside its output, and is no input of the next.
     rejected = [path for path in found if os.path.basename(path).split(".")[0].endswith("rejected")]
-    if rejected:
+    if rejected and kind_of(folder) != DOCUMENTS:
         told = ", ".join(sorted(map(os.path.basename, rejected)))
         emit("note", text=f"{where}: left out {told}; name a file to use it")
     chosen = sorted(set(found) - set(rejected), key=fs.natural)
@@ -181,8 +202,23 @@ def _chosen(paths: Iterable[str], folder: str, endings: tuple[str, ...], where: 
     return chosen
 
 
-def names(paths: Sequence[str | Path]) -> list[str]:
+#: Called with a path: how many parts of it its name has at least.
+Parts = Callable[[str], int]
+
+
+def one(path: str) -> int:
+    """Return 1: a file name alone will do."""
+    return 1
+
+
+def names(paths: Sequence[str], parts: Parts = one) -> list[str]:
     """Name every input by its file name, with as many parent folders as it takes to tell them apart.
+
+    Parameters
+    ----------
+    paths : sequence of str
+    parts : callable
+        See `Parts`.
 
     Examples
     --------
@@ -190,14 +226,12 @@ def names(paths: Sequence[str | Path]) -> list[str]:
     (['x.jsonl', 'y.jsonl'], ['a/x.jsonl', 'b/x.jsonl'])
     """
     # The name as given, not where a link leads: caches of downloads link to files named by digests.
-    parts = [
-        tuple(str(path).split("/")) if is_remote(str(path)) else Path(os.path.abspath(path)).parts for path in paths
-    ]
-    depth = 1
-    while len({part[-depth:] for part in parts}) < len(parts):
+    whole, depth = [_parts(str(path)) for path in paths], 1
+    while len({tuple(each[-depth:]) for each in whole}) < len(whole):
         depth += 1
+    kept = ("/".join(each[-max(depth, parts(path)) :]) for each, path in zip(whole, paths, strict=True))
     # A name that is no UTF-8 is spelled out, because every file that will hold it is UTF-8.
-    return ["/".join(part[-depth:]).encode("utf-8", "backslashreplace").decode("utf-8") for part in parts]
+    return [name.encode("utf-8", "backslashreplace").decode("utf-8") for name in kept]
 
 
 def _parts(path: str) -> Sequence[str]:
@@ -214,6 +248,7 @@ def survey(
     *,
     where: str,
     surveyor: Surveyor,
+    parts: Parts = one,
     rehash: bool = False,
     count: bool = False,
 ) -> list[Source]:
@@ -230,6 +265,8 @@ def survey(
         Who asks.
     surveyor : callable
         See `Surveyor`.
+    parts : callable
+        See `Parts`.
     rehash : bool
         True: read them again even if size and time of change are as remembered.
     count : bool
@@ -248,7 +285,7 @@ def survey(
             _remember(memory, {path: known[path] for path in stamps if path in known})
             saved = time.monotonic()
     _remember(memory, {path: known[path] for path in stamps})
-    told = zip(paths, names(paths), stamps.values(), strict=True)
+    told = zip(paths, names(paths, parts), stamps.values(), strict=True)
     sources = [Source(path, name, now, _survey_from(known[path], path)) for path, name, now in told]
     _tell_copies(sources, where)
     return sources

@@ -432,13 +432,16 @@ def preflight(recipe: Recipe, run: Run) -> list[str]:
     return list(dict.fromkeys([*found, *_check_machine(recipe, run)]))
 
 
+#: Parameters that name files or folders which are read whole.
+_READ = ("inputs", "files", "dataset", "block_hosts", "block_words", "labelled", "language_lines")
+
 #: Files of a model folder that say how text becomes ids.
 _MODEL = (".json", ".jinja")
 
 
 def inputs(step: Step, run: Run) -> list[Path]:
     """Return every local file the parameters of a step name; what is missing is left out, `preflight` names it."""
-    named = [_found(run, str(step.values[name])) for name in ("files", "dataset") if step.values.get(name)]
+    named = [_found(run, str(step.values[name])) for name in _READ if step.values.get(name)]
     named += [_of_model(run, str(step.values[name])) for name in ("tokenizer", "template") if step.values.get(name)]
     named += [_manifest(run, str(step.values[name])) for name in ("shards", "other") if step.values.get(name)]
     code = [str(step.values.get(name, "")).rpartition(":") for name in ("process_func", "plugins")]
@@ -525,6 +528,7 @@ def _check_named(step: Step, run: Run) -> Iterator[str]:
     values = step.values
     for pattern in _words(str(values.get("files", ""))):
         yield from _caught(run.files, shlex.quote(pattern))
+    yield from _caught(run.inputs, str(values.get("inputs", "")))
     # A bare name may live on the hub; one that looks like a place on this disk must be there.
     for name in ("dataset", "tokenizer"):
         text = str(values.get(name, ""))

@@ -12,7 +12,8 @@ A stage is a frozen, keyword-only dataclass that refuses nonsense at birth. It n
 
 A judge may measure first: ``signals`` names numbers, ``measure(doc)`` computes them once, ``verdict(doc, numbers)``
 decides, so that a moved limit decides again without reading a text. A map may name in ``counted`` the keys of `meta` it
-writes that are worth adding up: a label ("language": "en"), a flag, or counts ("changes": {"newlines": 3}).
+writes that are worth adding up: a label ("language": "en"), a flag, or counts ("changes": {"newlines": 3}). A stage
+names in ``packages`` the libraries whose answers it passes on: their versions are part of what an output depends on.
 """
 
 from __future__ import annotations
@@ -320,21 +321,22 @@ class Counts:
             self.tallies[name, "cut", source, verdict.reason] += 1
         elif isinstance(verdict, Document):
             doc = verdict
-            self._tally(stage, doc, source)
+            self.tally(name, getattr(stage, "counted", ()), doc, source)
         if copies > 1:
             self.add(name, "repeated", source, documents=copies - 1, characters=size * (copies - 1))
         self.add(name, "kept", source, documents=copies, characters=len(doc.text) * copies)
         return doc
 
-    def _tally(self, stage: Any, doc: Document, source: str) -> None:
-        for key in getattr(stage, "counted", ()):
+    def tally(self, stage: str, keys: Iterable[str], doc: Document, source: str) -> None:
+        """Add up what the meta of a document says under some keys: a label, a flag, or counts."""
+        for key in keys:
             value = doc.meta.get(key)
             if isinstance(value, Mapping):
                 for label, number in value.items():
-                    self.tallies[stage.name, key, source, label] += number
+                    self.tallies[stage, key, source, label] += number
             elif value:
                 # A flag is counted where it is set, and called by the name of its key.
-                self.tallies[stage.name, key, source, key if value is True else str(value)] += 1
+                self.tallies[stage, key, source, key if value is True else str(value)] += 1
 
 
 class Line:
@@ -374,6 +376,63 @@ class Line:
                 return settled
             doc = settled
         return doc
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one stage did to one document.
+
+    Parameters
+    ----------
+    stage : str
+    before : Document
+    after : Document or None
+        The same object as `before`: nothing changed. None: it did not come through.
+    why : Drop, Cut, BadRecord or None
+        The verdict, where there was one.
+    measured : mapping
+        Signal -> value, of a judge that measures.
+    """
+
+    stage: str
+    before: Document
+    after: Document | None
+    why: Drop | Cut | BadRecord | None = None
+    measured: Mapping[str, float] = field(default_factory=dict)
+
+
+def journey(stages: Iterable[Map | Judge], doc: Document) -> list[Step]:
+    """Follow one document through the stages that a run passed it through; they decide the same again.
+
+    Examples
+    --------
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Short:
+    ...     name: str = "short"
+    ...
+    ...     def judge(self, doc):
+    ...         return Drop("short", len(doc.text), 3)
+    >>> [(step.stage, step.after, step.why.reason) for step in journey([Short()], Document("1", "hi"))]
+    [('short', None, 'short')]
+    """
+    steps: list[Step] = []
+    for stage in stages:
+        call, kind = _call(stage, None), contract(stage)
+        verdict = _ask(stage, call, doc)
+        settled = Counts().settle(stage, kind, doc, verdict)
+        why = None if isinstance(verdict, Document) else verdict
+        after = None if isinstance(settled, Rejected) else settled
+        steps.append(Step(stage.name, doc, after, why, _signals(stage, doc, verdict)))
+        if after is None:
+            break
+        doc = after
+    return steps
+
+
+def _signals(stage: Any, doc: Document, verdict: Any) -> dict[str, float]:
+    if isinstance(verdict, BadRecord) or not isinstance(stage, Measuring):
+        return {}
+    return dict(zip(stage.signals, stage.measure(doc).tolist(), strict=True))
 
 
 Measured: TypeAlias = Callable[[str, Document, np.ndarray, Drop | Cut | None], None]

@@ -366,6 +366,40 @@ class Run:
             return self.files(files)
         return sorted(self.find("20_export").glob("*_chunk_*.jsonl"), key=lambda path: natural(path.name))
 
+    def inputs(self, text: str) -> list[str]:
+        """Return what `pipeline.run_files` reads: files, folders and fsspec addresses that `text` names.
+
+        Parameters
+        ----------
+        text : str
+            As for `files`; a folder stays a folder, whatever is in it, and an address (``s3://…``) is taken as it is.
+
+        Raises
+        ------
+        BadInput
+            If a pattern or path names nothing.
+        """
+        found: list[str] = []
+        for pattern in split(text):
+            whole = self.path(pattern)
+            taken = "://" in pattern or whole.is_dir()
+            found += [pattern if "://" in pattern else str(whole)] if taken else map(str, self._matching(pattern))
+        return found
+
+    def texts(self, files: str = "") -> list[str]:
+        """Return the documents of this run: those `files` names, or the folder of the last notebook that wrote some.
+
+        Returns
+        -------
+        list of str
+            Empty: nobody wrote documents in this run yet.
+        """
+        if files:
+            return self.inputs(files)
+        mine = self.notebook[:2] or "99"
+        written = [path for path in sorted((self.folder / "data").glob("1[0-3]_*")) if path.name[:2] < mine]
+        return [str(path) for path in written if (path / "documents.json").is_file()][-1:]
+
     def dataset(self, text: str) -> str:
         """Return what `export_dataset` is to open: a path or pattern of the workspace, absolute, or a hub name."""
         return self.place(text)

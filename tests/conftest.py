@@ -18,6 +18,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).parents[1]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Share tests out to workers by file, as their fixtures are; those that look at the demo stay together."""
+    for item in items:
+        looks = "demo" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("demo" if looks else str(item.path)))
+        if looks:
+            item.add_marker(pytest.mark.timeout(900))
+
+
 def shared(name: str) -> Path:
     """A file of the real data beside the checkout; without it the test is skipped."""
     path = ROOT / ".." / "shared" / "data" / name

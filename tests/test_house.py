@@ -25,6 +25,11 @@ ADDRESSES = {
     "numba": {"prep_lib/jit.py"},
     "torch": {"prep_lib/tensors.py", "prep_lib/feed/dataset.py", "prep_lib/feed/loader.py"},
     "loky": {"prep_lib/engine.py"},
+    "trafilatura": {"prep_lib/text/extract.py"},
+    "resiliparse": {"prep_lib/text/extract.py"},
+    "fastwarc": {"prep_lib/source/warc.py"},
+    "ftfy": {"prep_lib/text/mojibake.py"},
+    "py3langid": {"prep_lib/text/language.py"},
     "ipywidgets": None,  # every view.py
 }
 

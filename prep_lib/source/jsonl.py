@@ -467,19 +467,20 @@ def _next_sign(text: str, at: int) -> tuple[int, str]:
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 
-def documents(span: Span, text: str = "text") -> Iterator[Document | BadRecord]:
-    """Yield the records of a span as Documents; the rest of a record becomes its meta.
+def documents(span: Span, *, name: str | None = None, text: str = "text") -> Iterator[tuple[str, Document | BadRecord]]:
+    """Yield (id, document) of a span; the rest of a record becomes its meta.
 
     Parameters
     ----------
+    name : str or None
+        What the ids begin with; None: the file's name.
     text : str
         The key that holds the text.
 
     Yields
     ------
-    Document or BadRecord
-        The document's id is ``file.jsonl#L12`` and its source ``file.jsonl``; a BadRecord has its id in front of the
-        detail. A record without the key is ``missing_text``, one with something else there ``text_not_a_string``.
+    (str, Document or BadRecord)
+        As `document` makes them. The id is ``file.jsonl#L12``.
 
     Examples
     --------
@@ -487,20 +488,52 @@ def documents(span: Span, text: str = "text") -> Iterator[Document | BadRecord]:
     >>> path = pathlib.Path(tempfile.mkdtemp(), "a.jsonl")
     >>> _ = path.write_bytes(b'{"text": "a", "lang": "en"}\\n{"txt": "b"}\\n')
     >>> [*documents(Span(str(path)))]  # doctest: +NORMALIZE_WHITESPACE
-    [Document(id='a.jsonl#L1', text='a', source='a.jsonl', meta={'lang': 'en'}),
-     BadRecord('missing_text', 'a.jsonl#L2')]
+    [('a.jsonl#L1', Document(id='a.jsonl#L1', text='a', source='a.jsonl', meta={'lang': 'en'})),
+     ('a.jsonl#L2', BadRecord('missing_text', 'no key text'))]
     """
-    source = os.path.basename(span.path)
+    name = os.path.basename(span.path) if name is None else name
     for number, record in read_records(span):
-        yield _document(f"{source}#L{number}", source, record, text)
+        yield document(f"{name}#L{number}", name, record, text)
 
 
-def _document(name: str, source: str, record: dict[str, Any] | BadRecord, key: str) -> Document | BadRecord:
+#: The keys of a record of our own documents, as a run writes them.
+OWN = {"id", "text", "source", "meta"}
+
+
+def document(
+    place: str, source: str, record: dict[str, Any] | BadRecord, text: str = "text"
+) -> tuple[str, Document | BadRecord]:
+    """Return (id, what a record is as a document).
+
+    Parameters
+    ----------
+    place : str
+        Where the record stands, and so its id. A record of exactly ``id, text, source, meta`` is a document of an
+        earlier run and keeps its own id and source.
+    source : str
+    record : dict or BadRecord
+        Its other keys become the meta. A BadRecord stays what it is.
+    text : str
+        The key that holds the text. Without it the record is ``missing_text``; with something else there
+        ``text_not_a_string``.
+
+    Examples
+    --------
+    >>> document("a.jsonl#L1", "a.jsonl", {"text": "b", "n": 1})
+    ('a.jsonl#L1', Document(id='a.jsonl#L1', text='b', source='a.jsonl', meta={'n': 1}))
+    >>> document("b.jsonl#L7", "b.jsonl", {"id": "a.jsonl#L1", "text": "b", "source": "web", "meta": {"n": 1}})
+    ('a.jsonl#L1', Document(id='a.jsonl#L1', text='b', source='web', meta={'n': 1}))
+    """
     if isinstance(record, BadRecord):
-        return BadRecord(record.reason, f"{name}: {record.detail}" if record.detail else name)
-    if key not in record:
-        return BadRecord("missing_text", name)
-    text = record.pop(key)
-    if not isinstance(text, str):
-        return BadRecord("text_not_a_string", f"{name}: {type(text).__name__}")
-    return Document(name, text, source, record)
+        return place, record
+    if text not in record:
+        return place, BadRecord("missing_text", f"no key {text}")
+    if not isinstance(record[text], str):
+        return place, BadRecord("text_not_a_string", type(record[text]).__name__)
+    if record.keys() == OWN and _is_own(record):
+        return record["id"], Document(record["id"], record[text], record["source"], record["meta"])
+    return place, Document(place, record[text], source, {key: value for key, value in record.items() if key != text})
+
+
+def _is_own(record: dict[str, Any]) -> bool:
+    return isinstance(record["id"], str) and isinstance(record["source"], str) and isinstance(record["meta"], dict)

@@ -13,6 +13,8 @@ in the file, so nulls are kept as they are and nothing is guessed. The readers o
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from prep_lib.errors import BadInput, BadRecord
-from prep_lib.files import Span, Survey, digest
+from prep_lib.files import Span, Survey, digest, open_stored, stamp
+from prep_lib.record import Document
 from prep_lib.source import jsonl
 
 #: Bytes of rows turned into Python objects at once; those take several times as much.
@@ -32,7 +35,7 @@ BATCH_ROWS = 1024
 
 
 def survey(path: str | Path) -> Survey:
-    """Digest a Parquet file and make a span of every row group.
+    """Digest a Parquet file, here or behind an fsspec address, and make a span of every row group.
 
     Raises
     ------
@@ -54,7 +57,7 @@ def survey(path: str | Path) -> Survey:
         for group in range(meta.num_row_groups):
             spans.append(Span(str(path), group, group + 1, first))
             first += meta.row_group(group).num_rows
-        return Survey(digest(path), Path(path).stat().st_size, first, tuple(spans))
+        return Survey(digest(path), stamp(path)[0], first, tuple(spans))
 
 
 def columns(path: str | Path) -> list[str]:
@@ -111,16 +114,65 @@ def read_rows(span: Span) -> Iterator[tuple[int, dict[str, Any] | BadRecord]]:
                 number += 1
 
 
-def _open(path: str | Path) -> pq.ParquetFile:
-    try:
-        # Without pre_buffer a row group is read as it is needed, not whole.
-        file = pq.ParquetFile(str(path), pre_buffer=False, buffer_size=2**20)
-    except (pa.ArrowException, OSError) as error:
-        raise BadInput(f"parquet: cannot read {path}: {one_line(error)}") from None
-    names = file.schema_arrow.names
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise BadInput(f"parquet: {path} has more than one column {', '.join(twice)}; rename them")
-    return file
+def documents(span: Span, *, name: str | None = None, text: str = "text") -> Iterator[tuple[str, Document | BadRecord]]:
+    """Yield (id, document) of a span as `jsonl.documents` does; the id is ``file.parquet[6]``.
+
+    Parameters
+    ----------
+    name : str or None
+        What the ids begin with; None: the file's name.
+    text : str
+        The column that holds the text; the other columns become the meta.
+
+    Yields
+    ------
+    (str, Document or BadRecord)
+        A damaged row group is one BadRecord, ``damaged_row_group``, in the place of its first row that was not read;
+        its detail says how many were not. The next row group is read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "a.parquet")
+    >>> pq.write_table(pa.table({"text": ["b"], "n": [7]}), path)
+    >>> list(documents(Span(str(path), first=0)))
+    [('a.parquet[0]', Document(id='a.parquet[0]', text='b', source='a.parquet', meta={'n': 7}))]
+    """
+    name = os.path.basename(span.path) if name is None else name
+    for group, stop in _row_groups(span):
+        unread = group.first
+        try:
+            for number, record in read_records(group):
+                yield jsonl.document(f"{name}[{number}]", name, record, text)
+                unread = number + 1
+        except BadInput as error:
+            yield f"{name}[{unread}]", BadRecord("damaged_row_group", f"{stop - unread:,} rows lost; {error}")
+
+
+def _row_groups(span: Span) -> list[tuple[Span, int]]:
+    """Cut a span into its row groups, each with the number of the row behind it."""
+    cut, first = [], span.first
+    with _open(span.path) as file:
+        for group in range(span.start, file.metadata.num_row_groups if span.stop is None else span.stop):
+            stop = first + file.metadata.row_group(group).num_rows
+            cut.append((Span(span.path, group, group + 1, first), stop))
+            first = stop
+    return cut
+
+
+@contextlib.contextmanager
+def _open(path: str | Path) -> Iterator[pq.ParquetFile]:
+    with contextlib.ExitStack() as opened:
+        try:
+            stored = opened.enter_context(open_stored(str(path))) if "://" in str(path) else str(path)
+            # Without pre_buffer a row group is read as it is needed, not whole.
+            file = opened.enter_context(pq.ParquetFile(stored, pre_buffer=False, buffer_size=2**20))
+        except (pa.ArrowException, OSError) as error:
+            raise BadInput(f"parquet: cannot read {path}: {one_line(error)}") from None
+        names = file.schema_arrow.names
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise BadInput(f"parquet: {path} has more than one column {', '.join(twice)}; rename them")
+        yield file
 
 
 def one_line(error: BaseException) -> str:

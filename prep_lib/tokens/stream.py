@@ -118,7 +118,7 @@ def group_of(
     source_field : str
         Whose text is the source. Empty: always `name`.
     language_fields : sequence of str
-        The first that holds a text is the language.
+        The first that holds a text is the language, in the record or in its ``meta``.
 
     Returns
     -------
@@ -132,7 +132,10 @@ def group_of(
     """
     source = record.get(source_field) if source_field else None
     source = source if isinstance(source, str) and source else name
-    spoken = (record.get(name) for name in language_fields)
+    # The documents of a run carry it in their meta.
+    meta = record.get("meta")
+    places = (record, meta) if isinstance(meta, Mapping) else (record,)
+    spoken = (place.get(name) for place in places for name in language_fields)
     return source, next((language for language in spoken if isinstance(language, str) and language), None)
 
 

@@ -326,3 +326,72 @@ def test_the_other_cases_are_what_they_say() -> None:
     assert not any(character.isascii() and character.isalpha() for character in case("chinese").document.text)
     assert max(map(len, case("navigation").document.text.splitlines())) < 40
     assert len(case("plain").document.text.split()) >= 80
+
+
+# ------------------------------------------------------------------------------------------------------- web pages
+
+WEB = """
+import hashlib, json, sys
+from pathlib import Path
+from prep_lib.corpus import write_pages
+paths = write_pages(sys.argv[1], limit=3)
+print(json.dumps({str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}))
+"""
+
+
+def test_every_process_writes_the_same_web(tmp_path: Path) -> None:
+    answers = []
+    for number in ("1", "2"):
+        (tmp_path / number).mkdir()
+        run = [sys.executable, "-c", WEB, "out"]
+        environment = {**os.environ, "PYTHONHASHSEED": number}
+        done = subprocess.run(run, cwd=tmp_path / number, env=environment, capture_output=True, check=True)
+        answers.append(json.loads(done.stdout))
+    assert answers[0] == answers[1]
+    names = [page.path for page in corpus.pages()]
+    assert len(set(names)) == len(names) == len(answers[0]) - 6
+    assert [Path("out", name) for name in names] == [Path(path) for path in answers[0]][: len(names)]
+
+
+@pytest.mark.parametrize("page", corpus.pages(), ids=lambda page: page.path)
+def test_what_is_to_be_kept_stands_in_the_page_and_is_no_furniture(page: corpus.Page) -> None:
+    import html
+
+    text = html.unescape(page.data.decode({"windows-1252": "cp1252"}.get(page.encoding, page.encoding)))
+    bare = text.replace("<code>", "").replace("</code>", "")
+    assert all(line in bare for line in page.keep)
+    assert all(piece in text for piece in corpus.FURNITURE[page.language])
+    assert not any(piece in line for piece in corpus.FURNITURE[page.language] for line in page.keep)
+    assert bool(page.keep) == (page.kind != "navigation")
+
+
+def test_each_planted_case_of_the_web_is_there_once_and_is_what_it_says() -> None:
+    planted = {page.planted: page for page in corpus.pages() if page.planted}
+    assert sorted(planted) == [
+        "code", "definition_list", "listing", "mojibake", "navigation", "repeated_block", "table_with_list",
+        "wrong_charset",
+    ]  # fmt: skip
+    assert len(planted) == sum(1 for page in corpus.pages() if page.planted)
+    broken = planted["mojibake"]
+    assert broken.keep[-1].encode("cp1252").decode("utf-8") == broken.repaired != broken.keep[-1]
+    assert b'charset="utf-8"' in planted["wrong_charset"].data
+    with pytest.raises(UnicodeDecodeError):
+        planted["wrong_charset"].data.decode("utf-8")
+    assert any(line.startswith("    ") for line in planted["code"].keep)
+    assert any(line.startswith("\t") for line in planted["code"].keep)
+
+
+def test_an_archive_member_holds_one_record_and_one_is_torn() -> None:
+    import gzip
+    import zlib
+
+    torn = [capture for capture in corpus.captures() if capture.answer == "damaged_member"]
+    assert len(torn) == 1
+    for capture in corpus.captures():
+        if capture in torn:
+            with pytest.raises((zlib.error, gzip.BadGzipFile, EOFError)):
+                gzip.decompress(capture.data)
+        else:
+            assert gzip.decompress(capture.data).startswith(b"WARC/1.0\r\n")
+    with pytest.raises(BadParameter, match="limit must be >= 0, got -1"):
+        corpus.write_pages("nowhere", -1)

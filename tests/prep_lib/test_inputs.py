@@ -33,6 +33,15 @@ def test_a_folder_is_its_files_in_natural_order(tmp_path: Path) -> None:
     assert base(find(tmp_path, ENDINGS, where="x", deep=True)) == ["c9.jsonl", "c10.jsonl", "a.jsonl"]
 
 
+def test_links_that_lead_round_in_circles_are_gone_once(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.jsonl").write_text("")
+    for name, target in (("a/b", "b"), ("b/a", "a"), ("a/up", "."), (".hidden", "a")):
+        (tmp_path / name).symlink_to(tmp_path / target)
+    assert len(find(tmp_path, ENDINGS, where="x", deep=True)) == 2
+
+
 def test_a_named_file_is_taken_whatever_it_is_called(tmp_path: Path) -> None:
     (tmp_path / "odd.name").write_text("")
     assert base(find([tmp_path / "odd.name"], ENDINGS, where="x")) == ["odd.name"]
@@ -53,7 +62,7 @@ def test_what_is_behind_an_address_is_found_and_stamped() -> None:
 
 
 def test_what_is_not_there_twice_or_turned_down(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(BadInput, match="x: no such input: .*nowhere"):
+    with pytest.raises(BadInput, match=r"x: no such input: .*nowhere"):
         find(tmp_path / "nowhere", ENDINGS, where="x")
     with pytest.raises(BadInput, match=r"x: no data file in .*; looked for \.jsonl"):
         find(tmp_path, ENDINGS, where="x")
@@ -70,6 +79,7 @@ def test_what_is_not_there_twice_or_turned_down(tmp_path: Path, capsys: pytest.C
 def test_names_are_as_short_as_they_can_be_and_never_equal() -> None:
     assert names(["/a/x", "/b/x"]) == ["a/x", "b/x"]
     assert names(["memory://a/x", "memory://b/x"]) == ["a/x", "b/x"]
+    assert names(["/a/x.html", "/a/y.jsonl"], lambda path: 2 if path.endswith("html") else 1) == ["a/x.html", "y.jsonl"]
 
 
 def test_a_survey_remembers_and_reads_what_changed(tmp_path: Path) -> None:

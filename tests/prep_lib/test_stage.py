@@ -6,13 +6,14 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from prep_lib.errors import BadParameter, BadRecord, Unbalanced
 from prep_lib.record import Cut, Document, Drop, Repeat
-from prep_lib.stage import contract, run
+from prep_lib.stage import Line, Measuring, Rejected, contract, journey, run
 
 
 def docs(*texts, source="web"):
@@ -251,3 +252,77 @@ def test_the_ledger_is_checked(monkeypatch):
     monkeypatch.setattr("prep_lib.ledger.Ledger.check", lambda self: (_ for _ in ()).throw(Unbalanced("ledger: no")))
     with pytest.raises(Unbalanced, match="ledger: no"):
         run([Short()], docs("a"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vowels:
+    """Measures, then decides; cuts off a leading star."""
+
+    name: str = "vowels"
+    least: int = 1
+    reasons: ClassVar = ("no_vowel",)
+    signals: ClassVar = ("vowels",)
+
+    def measure(self, doc):
+        return np.array([sum(letter in "aeiouAEIOU" for letter in doc.text)], float)
+
+    def verdict(self, doc, values):
+        if values[0] < self.least:
+            return Drop("no_vowel", values[0], self.least)
+        return Cut(((0, 1),), "star") if doc.text.startswith("*") else None
+
+    def judge(self, doc):
+        return self.verdict(doc, self.measure(doc))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """Finds out three things about a document."""
+
+    name: str = "label"
+    counted: ClassVar = ("case", "long", "letters")
+
+    def map(self, doc):
+        letters = {letter: doc.text.count(letter) for letter in "ab"}
+        found = {"case": "upper" if doc.text.isupper() else "lower", "long": len(doc.text) > 3, "letters": letters}
+        return replace(doc, meta={**doc.meta, **found})
+
+
+def test_a_line_passes_one_document_at_a_time_and_counts_as_run_does() -> None:
+    found, seen = docs("ab", "?", "", "*eabcd", "xyz"), []
+    line = Line([Upper(), Vowels()], lambda *told: seen.append(told))
+    through = [line(doc) for doc in found]
+    result = run([Upper(), Vowels()], found)
+    assert [doc for doc in through if not isinstance(doc, Rejected)] == result.kept
+    assert [(one.document.id, one.stage, one.drop.reason) for one in through if isinstance(one, Rejected)] == [
+        ("t#1", "upper", "unreadable"), ("t#2", "upper", "empty"), ("t#4", "vowels", "no_vowel"),
+    ]  # fmt: skip
+    assert line.counts.ledger() == result.ledger
+    assert [(name, doc.id, values.tolist()) for name, doc, values, _ in seen] == [
+        ("vowels", "t#0", [2]), ("vowels", "t#3", [4]), ("vowels", "t#4", [0]),
+    ]  # fmt: skip
+    assert isinstance(Vowels(), Measuring)
+
+
+def test_a_corpus_stage_cannot_stand_in_a_line() -> None:
+    with pytest.raises(BadParameter, match="exact compares documents and cannot stand in a line"):
+        Line([Exact()])
+
+
+def test_what_maps_find_out_is_added_up_by_source() -> None:
+    result = run([Label()], [*docs("aab", "AB"), *docs("abba", source="chat")])
+    assert result.tallies == {
+        ("label", "case", "web", "lower"): 1, ("label", "case", "web", "upper"): 1,
+        ("label", "case", "chat", "lower"): 1,
+        ("label", "long", "chat", "long"): 1, ("label", "letters", "web", "a"): 2, ("label", "letters", "web", "b"): 1,
+        ("label", "letters", "chat", "a"): 2, ("label", "letters", "chat", "b"): 2,
+    }  # fmt: skip
+
+
+def test_a_journey_ends_where_the_document_does() -> None:
+    first, second = journey([Upper(), Vowels()], Document("1", "*ea"))
+    assert (first.stage, first.before.text, first.after.text, first.why) == ("upper", "*ea", "*EA*EA", None)
+    assert (second.after.text, second.why, second.measured) == ("EA*EA", Cut(((0, 1),), "star"), {"vowels": 4.0})
+    (gone,) = journey([Upper(), Vowels()], Document("2", "?"))
+    assert (gone.after, gone.why.reason) == (None, "unreadable")
+    assert journey([Vowels()], Document("3", "xyz"))[0].why == Drop("no_vowel", 0, 1)

@@ -1,12 +1,15 @@
 """The funnel: a bar a stage, why documents went, and the token equation with its numbers.
 
-judge    ███████████████▨▨▨▒   in 100 · kept 80 · dropped 15 · failed 5
-         └ why 20 went: reason, source, documents
+judge    ███████████████▨▨▨▒   in 100 · kept 80 · dropped 15 · failed 5 · characters 9,000 → 7,600
+         ├ why 20 went: reason, source, documents, characters
+         └ by source
 
 content 90 + control 8 + EOS 3  =  101  =  written 96 + cut 0 + dropped 3 + remainder 2
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from prep_lib.errors import Unbalanced
 from prep_lib.ledger import Ledger
@@ -19,6 +22,9 @@ TARGETS = {"written": "ledger.written", "cut": "cut", "dropped": "dropped", "rem
 
 #: Up to so many reasons a list stands open.
 OPEN = 4
+
+#: Rows of a table at most, the largest first: a folder of pages may have as many sources as pages.
+ROWS = 50
 
 
 def view(ledger: Ledger, lang: str = "en") -> Page:
@@ -91,6 +97,9 @@ def _stage(ledger: Ledger, stage: str, widest: int, lang: str) -> Html:
     for flow in ("repeated", "expanded"):
         if extra := ledger.total(stage, flow):
             said += " · " + say(f"ledger.{flow}", lang, n=extra)
+    into, out = (ledger.total(stage, flow, unit="characters") for flow in ("in", "kept"))
+    if into or out:
+        said += " · " + say("ledger.characters", lang, into=into, kept=out)
     parts = [
         Part(flow, n, f"{say(flow, lang)} {n:,}")
         for flow, n in (("kept", kept), ("dropped", dropped), ("failed", failed))
@@ -116,19 +125,34 @@ def _reasons(ledger: Ledger, stage: str, lang: str) -> Html:
         for n, characters, flow, source, reason in sorted(lost, key=lambda row: (-row[0], row[2:]))
     ]
     title = say("ledger.why", lang, n=sum(row[0] for row in lost))
-    return fold(title, table(head, rows, words=3), opened=len(rows) <= OPEN)
+    return fold(title, table(head, rows[:ROWS], words=3), _more(rows, lang), opened=len(rows) <= OPEN)
+
+
+def _more(rows: Sequence[object], lang: str) -> Html:
+    return tag("p", say("ledger.more", lang, n=len(rows) - ROWS), cls="dim small") if len(rows) > ROWS else Html()
 
 
 def _sources(ledger: Ledger, stage: str, lang: str) -> Html:
     """How each source fared, if there are several."""
-    sources = sorted({at[2] for at in ledger.documents if at[0] == stage})
-    if len(sources) < 2:
+    counts: dict[str, dict[str, int]] = {}
+    for (at, flow, source, _), n in ledger.documents.items():
+        if at == stage:
+            found = counts.setdefault(source, dict.fromkeys((*_FLOWS, "characters"), 0))
+            found[flow] = found.get(flow, 0) + n
+    if len(counts) < 2:
         return Html()
-    flows = ("in", "kept", "dropped", "failed")
-    counts = [(source, [ledger.total(stage, flow, source) for flow in flows]) for source in sources]
-    rows = [(source, *n, percent(n[1], n[0])) for source, n in counts]
-    head = [say(word, lang) for word in ("source", *flows, "share")]
-    return fold(say("ledger.sources", lang), table(head, rows))
+    for (at, flow, source, _), n in ledger.characters.items():
+        if (at, flow) == (stage, "kept"):
+            counts[source]["characters"] += n
+    rows = [
+        (source, *(n[flow] for flow in _FLOWS), percent(n["kept"], n["in"]), n["characters"])
+        for source, n in sorted(counts.items(), key=lambda item: (-item[1]["in"], item[0]))
+    ]
+    head = [say(word, lang) for word in ("source", *_FLOWS, "share", "ledger.kept_characters")]
+    return fold(say("ledger.sources", lang), table(head, rows[:ROWS]), _more(rows, lang))
+
+
+_FLOWS = ("in", "kept", "dropped", "failed")
 
 
 def _tokens(ledger: Ledger, lang: str) -> Html:

@@ -12,6 +12,7 @@ import math
 import uuid
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import orjson
 import pandas as pd
@@ -23,7 +24,7 @@ from hypothesis import strategies as st
 from prep_lib.errors import BadParameter, BadRecord
 from prep_lib.files import Span
 from prep_lib.record import Document
-from prep_lib.source.jsonl import MAX_DEPTH, check_policies, documents, dumps, loads, plain, read_records
+from prep_lib.source.jsonl import MAX_DEPTH, check_policies, document, documents, dumps, loads, plain, read_records
 
 GOOD = b'{"text":"x"}'
 
@@ -323,8 +324,47 @@ def test_documents_carry_their_place(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text":"a","n":1}\n{"text":7}\n{"t":"b"}\n{"text":\n')
     first, *rest = documents(Span(str(path)))
-    assert first == Document("a.jsonl#L1", "a", "a.jsonl", {"n": 1})
-    bad = [item for item in rest if isinstance(item, BadRecord)]
-    assert [item.reason for item in bad] == ["text_not_a_string", "missing_text", "bad_json"]
-    assert [item.detail.split(":")[0] for item in bad] == ["a.jsonl#L2", "a.jsonl#L3", "a.jsonl#L4"]
-    assert [item.text for item in documents(Span(str(path)), text="t") if isinstance(item, Document)] == ["b"]
+    assert first == ("a.jsonl#L1", Document("a.jsonl#L1", "a", "a.jsonl", {"n": 1}))
+    assert [(place, item.reason) for place, item in rest if isinstance(item, BadRecord)] == [
+        ("a.jsonl#L2", "text_not_a_string"),
+        ("a.jsonl#L3", "missing_text"),
+        ("a.jsonl#L4", "bad_json"),
+    ]
+    named = [item for _, item in documents(Span(str(path)), name="in/a", text="t")]
+    assert [item for item in named if isinstance(item, Document)] == [Document("in/a#L3", "b", "in/a")]
+
+
+def test_our_own_documents_come_back_as_they_were() -> None:
+    doc = Document("web/a.html", "one", "web", {"url": "http://a.example"})
+    own = {"id": doc.id, "text": doc.text, "source": doc.source, "meta": dict(doc.meta)}
+    assert document("part-00000.jsonl.zst#L9", "part-00000.jsonl.zst", own) == (doc.id, doc)
+
+
+@pytest.mark.parametrize("strange", [{"id": 7}, {"source": None}, {"meta": "x"}, {"more": 1}])
+def test_records_that_only_look_like_ours_keep_all_they_say(strange: dict) -> None:
+    record = {"id": "a", "text": "one", "source": "web", "meta": {}, **strange}
+    place, found = document("b.jsonl#L1", "b.jsonl", record)
+    assert isinstance(found, Document)
+    assert (place, found.id, found.source) == ("b.jsonl#L1", "b.jsonl#L1", "b.jsonl")
+    assert found.meta == {key: value for key, value in record.items() if key != "text"}
+
+
+def test_one_invalid_byte_costs_one_line_of_a_hundred(tmp_path: Path) -> None:
+    """Defect D1 of a peer: behind it the rest of the file was gone, uncounted."""
+    lines = [b'{"text":"line %d"}' % number for number in range(100)]
+    lines[24] = b'{"text":"line \xff"}'
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"\n".join(lines))
+    found = [item for _, item in documents(Span(str(path)))]
+    assert sum(isinstance(item, Document) for item in found) == 99
+    assert [item.reason for item in found if isinstance(item, BadRecord)] == ["invalid_utf8"]
+
+
+@pytest.mark.parametrize("ending", ["jsonl", "jsonl.gz", "jsonl.zst"])
+def test_lines_behind_any_address(ending: str) -> None:
+    pack = {"jsonl": bytes, "jsonl.gz": gzip.compress, "jsonl.zst": zstandard.compress}[ending]
+    address = f"memory://jsonl/a.{ending}"
+    with fsspec.open(address, "wb") as file:
+        file.write(pack('{"text":"a\u2028b\u0085c"}\n{"text":"x"}\n'.encode()))
+    found = [(place, item.text) for place, item in documents(Span(address)) if isinstance(item, Document)]
+    assert found == [(f"a.{ending}#L1", "a\u2028b\u0085c"), (f"a.{ending}#L2", "x")]

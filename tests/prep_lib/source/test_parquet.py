@@ -9,12 +9,14 @@ import sys
 import textwrap
 from pathlib import Path
 
+import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from prep_lib.errors import BadInput, BadParameter, BadRecord
 from prep_lib.files import Span
+from prep_lib.record import Document
 from prep_lib.source import parquet
 
 
@@ -160,3 +162,45 @@ def test_memory_is_bounded_by_the_batch(tmp_path: Path) -> None:
     size, kib = map(int, out.stdout.split())
     assert size == 240_000_000
     assert kib < 180_000
+
+
+def test_documents_are_rows_by_their_number(tmp_path: Path) -> None:
+    span = write(tmp_path / "a.parquet", {"text": ["a", None, "c"], "n": [1, 2, 3]})
+    found = list(parquet.documents(span, name="in/a.parquet"))
+    assert found[0] == ("in/a.parquet[0]", Document("in/a.parquet[0]", "a", "in/a.parquet", {"n": 1}))
+    assert [place for place, _ in found] == [f"in/a.parquet[{number}]" for number in range(3)]
+    assert isinstance(found[1][1], BadRecord)
+    assert found[1][1].reason == "text_not_a_string"
+    own = write(tmp_path / "b.parquet", {"id": ["x"], "text": ["a"], "source": ["web"], "meta": [{"n": 1}]})
+    assert list(parquet.documents(own)) == [("x", Document("x", "a", "web", {"n": 1}))]
+
+
+def test_a_damaged_row_group_costs_itself(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    write(path, {"text": [f"{n:04d}" * 20 for n in range(30)]}, row_group_size=10, compression="zstd")
+    with pq.ParquetFile(path) as file:
+        start = file.metadata.row_group(1).column(0).data_page_offset
+    whole = bytearray(path.read_bytes())
+    whole[start : start + 40] = bytes(40)
+    path.write_bytes(whole)
+    found = list(parquet.documents(Span(str(path), first=0)))
+    assert [place for place, item in found if isinstance(item, Document)] == [
+        f"a.parquet[{n}]" for n in (*range(10), *range(20, 30))
+    ]
+    (bad,) = [(place, item) for place, item in found if isinstance(item, BadRecord)]
+    assert (bad[0], bad[1].reason) == ("a.parquet[10]", "damaged_row_group")
+    assert bad[1].detail.startswith("10 rows lost; parquet: ")
+
+
+def test_a_file_behind_an_address_is_surveyed_and_read(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", {"text": ["a", "b", "c"]}, row_group_size=2)
+    address = "memory://parquet/a.parquet"
+    with fsspec.open(address, "wb") as file:
+        file.write((tmp_path / "a.parquet").read_bytes())
+    there, here = parquet.survey(address), parquet.survey(tmp_path / "a.parquet")
+    assert (there.digest, there.size, there.rows) == (here.digest, here.size, here.rows)
+    assert [span.path for span in there.spans] == [address] * 2
+    texts = [item.text for span in there.spans for _, item in parquet.documents(span) if isinstance(item, Document)]
+    assert texts == ["a", "b", "c"]
+    with pytest.raises(BadInput, match="cannot read memory://parquet/missing"):
+        parquet.survey("memory://parquet/missing.parquet")

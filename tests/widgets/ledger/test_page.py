@@ -40,7 +40,7 @@ def test_each_stage_says_its_numbers() -> None:
     html = page(toy())
     assert "10 documents in, 7 kept (70.0 %)" in html
     assert "in 10 · kept 9 · dropped 0 · failed 1" in html
-    assert "in 9 · kept 7 · dropped 2 · failed 0" in html
+    assert "in 9 · kept 7 · dropped 2 · failed 0 · characters 90 → 70" in html
 
 
 def test_bars_share_one_scale() -> None:
@@ -53,7 +53,17 @@ def test_bars_share_one_scale() -> None:
 def test_reasons_and_sources_are_told() -> None:
     html = page(toy())
     assert '<td class="word">dropped</td><td class="word">too_long</td><td class="word">web</td><td>2</td>' in html
-    assert '<td class="word">chat</td><td>4</td><td>4</td>' in html
+    assert '<td class="word">chat</td><td>4</td><td>4</td><td>0</td><td>0</td><td>100.0 %</td><td>40</td>' in html
+
+
+def test_thousands_of_sources_are_not_a_page_of_megabytes() -> None:
+    ledger = Ledger()
+    for number in range(3000):
+        for flow, reason in (("in", ""), ("dropped", f"reason_{number}")):
+            ledger.add("read", flow, f"page_{number}", reason)
+    html = page(ledger)
+    assert len(html) < 100_000
+    assert html.count("and 2,950 more") == 2
 
 
 def test_the_token_equation_is_spelled_out() -> None:

@@ -1,0 +1,234 @@
+"""Documents on disk: what a run of stages wrote, opened, searched and sampled.
+
+folder/
+├── part-00000.jsonl.zst       {"id", "text", "source", "meta"}, a line a document that came through, as read
+├── part-00000.quality.npy     what a judge measured of every document it saw, kept or dropped
+├── rejected.jsonl.zst         who did not come through, where and why
+├── documents.json             the parts with their digests, the stages, the tallies
+└── ledger.json                written last: its presence means the folder is complete
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from prep_lib import files as fs
+from prep_lib import rejected, seeds
+from prep_lib.errors import BadInput, BadRecord
+from prep_lib.ledger import Ledger
+from prep_lib.record import Document
+from prep_lib.source import jsonl
+from prep_lib.stage import Tallies
+
+#: What the folder's table of contents is called.
+NAME = "documents.json"
+LEDGER = "ledger.json"
+PARTS = "part-*.jsonl.zst"
+
+#: What stands before the signals in a table of numbers: who was measured, and what came of it.
+MEASURED = [
+    ("id", "<u8"),  # the document's id, hashed: `id_hash`
+    ("source", "<u4"),  # place in "sources" of documents.json, by name: `source_hash`
+    ("language", "S8"),
+    ("characters", "<i4"),
+    ("verdict", "<i2"),  # place in the judge's reasons; -1: kept, -2: kept without some lines
+]
+KEPT, CUT = -1, -2
+
+
+def numbers_dtype(signals: Sequence[str]) -> np.dtype[Any]:
+    """Return the type of a row of measured numbers."""
+    return np.dtype([*MEASURED, *((name, "<f8") for name in signals)])
+
+
+def id_hash(name: str) -> int:
+    """Return the number an id, or a source, is found by in a table.
+
+    Examples
+    --------
+    >>> id_hash("a.jsonl#L1") == id_hash("a.jsonl#L1") != id_hash("a.jsonl#L2")
+    True
+    """
+    import xxhash
+
+    return xxhash.xxh3_64_intdigest(name.encode("utf-8", "surrogatepass"))
+
+
+def source_hash(name: str) -> int:
+    """Return the lower half of `id_hash`."""
+    return id_hash(name) & 0xFFFF_FFFF
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of one document in a folder.
+
+    Parameters
+    ----------
+    document : Document or None
+        As it came through. None: it did not.
+    rejected : dict or None
+        Its line in ``rejected.jsonl.zst``.
+    measured : dict
+        Judge -> signal -> value; empty where nothing was measured.
+    """
+
+    document: Document | None
+    rejected: dict[str, Any] | None
+    measured: dict[str, dict[str, float]]
+
+
+class Documents:
+    """A folder that `pipeline.run_files` wrote.
+
+    Parameters
+    ----------
+    folder : path
+
+    Raises
+    ------
+    BadInput
+        If the folder is not complete, or a part of it is not what its table of contents says.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        try:
+            self.ledger = Ledger.from_json((self.folder / LEDGER).read_bytes())
+            self.contents: dict[str, Any] = json.loads((self.folder / NAME).read_bytes())
+            self.parts = [self.folder / part["file"] for part in self.contents["parts"]]
+            self.size = sum(part["documents"] for part in self.contents["parts"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadInput(
+                f"documents: {self.folder} is no complete folder of documents ({type(error).__name__}); run the "
+                "notebook that writes it to its end"
+            ) from None
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[Document]:
+        for path in self.parts:
+            for place, found in jsonl.documents(fs.Span(str(path))):
+                if isinstance(found, BadRecord):
+                    raise BadInput(f"documents: {path.name} is damaged at {place}: {found}; run it again")
+                yield found
+
+    @property
+    def tallies(self) -> Tallies:
+        """What maps found out: (stage, key, source, label) -> how many."""
+        return Tallies({(stage, key, source, label): n for stage, key, source, label, n in self.contents["tallies"]})
+
+    def rejected(self) -> Iterator[dict[str, Any]]:
+        """Yield who did not come through, see `prep_lib.rejected`."""
+        return rejected.read(self.folder / rejected.NAME)
+
+    def numbers(self, judge: str = "quality") -> np.ndarray:
+        """Return everything a judge measured.
+
+        Returns
+        -------
+        (documents the judge saw,) structured
+            See `numbers_dtype`; in the order of the parts.
+        """
+        told = self.contents["measured"].get(judge)
+        if told is None:
+            raise BadInput(f"documents: nothing in {self.folder.name} was measured by {judge!r}")
+        files = [self.folder / f"{path.name.split('.')[0]}.{judge}.npy" for path in self.parts]
+        return np.concatenate([np.empty(0, numbers_dtype(told["signals"])), *(np.load(file) for file in files)])
+
+    def funnel(self, judge: str = "quality") -> list[dict[str, Any]]:
+        """Return what a judge decided, by language.
+
+        Returns
+        -------
+        list of dict
+            ``language``, ``reason`` (``kept``, ``kept, lines cut``, or why they went, in the order of the rules),
+            ``documents``, ``characters`` (as the judge got them).
+        """
+        table, reasons = self.numbers(judge), [*self.reasons[judge], "kept, lines cut", "kept"]
+        rows = []
+        for language in np.unique(table["language"]):
+            mine = table[table["language"] == language]
+            for code, reason in enumerate(reasons):
+                # The last two have the codes -2 and -1.
+                found = mine["verdict"] == (code if code < len(reasons) - 2 else code - len(reasons))
+                if found.any():
+                    told = {"language": language.decode(), "reason": reason, "documents": int(found.sum())}
+                    rows.append({**told, "characters": int(mine["characters"][found].sum())})
+        return rows
+
+    def sample(self, size: int, seed: int = 42) -> list[Document]:
+        """Draw documents by a hash of their ids, over all parts; the same ones each time and in every notebook.
+
+        Parameters
+        ----------
+        size : int
+            How many; 0: all of them.
+        seed : int
+
+        Returns
+        -------
+        list of Document
+            In the order of the parts.
+        """
+        if not size or size >= len(self):
+            return list(self)
+        # A little more than the wanted share, so that the exact number is there with certainty worth having.
+        limit = int(min(1.0, (size + 6 * size**0.5 + 20) / max(len(self), 1)) * 2**64)
+        drawn = [(seeds.key(seed, "sample", doc.id), at, doc) for at, doc in enumerate(self._under(seed, limit))]
+        return [doc for _, _, doc in sorted(sorted(drawn, key=lambda item: item[:2])[:size], key=lambda item: item[1])]
+
+    def _under(self, seed: int, limit: int) -> Iterator[Document]:
+        for line in self._lines():
+            # Most lines are not drawn, so only their ids are parsed.
+            place = _ID.match(line)
+            name = orjson.loads(place[1]) if place else orjson.loads(line)["id"]
+            if seeds.key(seed, "sample", name) < limit:
+                yield _document(line)
+
+    def _lines(self) -> Iterator[bytes]:
+        for path in self.parts:
+            for _, line in fs.read_lines(fs.Span(str(path))):
+                if isinstance(line, BadRecord):
+                    raise BadInput(f"documents: {path.name} is damaged: {line}; run it again")
+                yield line
+
+    def find(self, name: str) -> Found | None:
+        """Return what became of the document with this id; None: nobody here has seen it."""
+        opening = b'{"id":' + orjson.dumps(name) + b","
+        line = next((line for line in self._lines() if line.startswith(opening)), None)
+        lost = None if line else next((line for line in self.rejected() if line["id"] == name), None)
+        if line is None and lost is None:
+            return None
+        return Found(_document(line) if line else None, lost, self._measured(name))
+
+    def _measured(self, name: str) -> dict[str, dict[str, float]]:
+        out: dict[str, dict[str, float]] = {}
+        for judge, told in self.contents["measured"].items():
+            table = self.numbers(judge)
+            for row in table[table["id"] == id_hash(name)][:1]:
+                out[judge] = {signal: float(row[signal]) for signal in told["signals"] if not np.isnan(row[signal])}
+        return out
+
+    @cached_property
+    def reasons(self) -> dict[str, list[str]]:
+        """The reasons of every measuring judge, in the order the verdict column counts them."""
+        return {judge: list(told["reasons"]) for judge, told in self.contents["measured"].items()}
+
+
+_ID = re.compile(rb'\{"id":("(?:[^"\\]|\\.)*"),')
+
+
+def _document(line: bytes) -> Document:
+    record = orjson.loads(line)
+    return Document(record["id"], record["text"], record["source"], record["meta"])

@@ -1,0 +1,587 @@
+"""Files pass through maps and judges: read, changed, judged, and written as documents.
+
+    survey   digest and cut every input                  small files together
+    clean    a task per span of input                    records -> stage -> stage -> part-00000.jsonl.zst
+    then     rejected.jsonl.zst, documents.json, and ledger.json last: its presence means the folder is complete
+
+    a.jsonl ──read──▶ normalize ──▶ language ──▶ quality ──▶ part-00000.jsonl.zst
+               │ failed               │ dropped    │ dropped      part-00000.quality.npy  (kept and dropped)
+               └──────────────────────┴────────────┴──▶ rejected.jsonl.zst
+
+Every document passes all stages in one go, so text is read and written once, however many stages there are; memory
+holds one document. The bytes do not depend on workers, nor on how the files are cut.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import heapq
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import zstandard
+
+from prep_lib import documents as stored
+from prep_lib import files as fs
+from prep_lib import inputs, rejected, seeds
+from prep_lib.engine import HIDDEN, Crew, Task, emit, lock, run_tasks
+from prep_lib.errors import BadInput, BadParameter, BadRecord, TooManyLost
+from prep_lib.files import Span, Survey
+from prep_lib.inputs import Input, Source
+from prep_lib.keys import Key, function_digest, make_key
+from prep_lib.ledger import FEW, Ledger, LossLimit
+from prep_lib.record import Cut, Document, Drop
+from prep_lib.rejected import RejectedWriter
+from prep_lib.source import jsonl, read
+from prep_lib.stage import Counts, Judge, Line, Map, Measuring, Rejected, check_stages
+
+#: Where the rejected records of finished tasks wait to be joined.
+WAITING = f"{HIDDEN}/rejected"
+
+#: What readers find out about a document, added up as `stage.Line` does for maps.
+READ = ("format", "encoding", "encoding_by", "content_type", "damage")
+
+#: Libraries whose output is written, whatever the stages are.
+PACKAGES = ("fastwarc", "orjson", "pyarrow", "zstandard")
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What changes the bytes of an output, beside the stages.
+
+    Parameters
+    ----------
+    text : str
+        The key that holds the text of a JSONL or Parquet record.
+    source_field : str
+        The key that names its source; empty: the file does.
+    options : mapping
+        Handed to the readers that know them.
+    seed : int
+    everything : bool
+        Rejected texts are all kept.
+    """
+
+    text: str
+    source_field: str
+    options: Mapping[str, Any]
+    seed: int
+    everything: bool
+
+
+def run_files(
+    stages: Sequence[Map | Judge],
+    files: Sequence[str | Path] | str | Path,
+    output_dir: str | Path,
+    *,
+    text: str = "text",
+    source_field: str = "source",
+    options: Mapping[str, Any] | None = None,
+    sample: int = 0,
+    seed: int = 42,
+    keep_rejected: str = "sample",
+    max_failed: float = 0.001,
+    max_dropped: float = 1.0,
+    engine: str | Executor = "processes",
+    workers: int | None = None,
+    keep_old: bool = False,
+    rehash: bool = False,
+) -> Ledger:
+    """Pass files through stages, and write the documents that come through.
+
+    Parameters
+    ----------
+    stages : sequence of Map or Judge
+        In this order; none: the files are only read. Each must be picklable.
+    files : path, fsspec address, or sequence of them
+        Anything `source.read` knows by its ending; a folder stands for all such files in it, at any depth. Documents of
+        an earlier run are read as they are.
+    output_dir : path
+        Gets what `prep_lib.documents` draws.
+    text : str
+        The key, or column, that holds the text.
+    source_field : str
+        The key that says where a record belongs, for the ledger; empty or missing: its file, or its folder.
+    options : mapping or None
+        For readers, such as ``{"max_bytes": 2**20}``; each takes those it knows.
+    sample : int, records
+        0: everything. Otherwise about this many, chosen by a hash of their ids over all files.
+    seed : int
+        Of the sample, and of which rejected texts are kept.
+    keep_rejected : "sample" or "all"
+        Whether a rejected document keeps its text: of each reason and source `rejected.KEPT_TEXTS`, or always.
+    max_failed : float
+        Share of records that may fail before the run stops; it never stops for `ledger.FEW` or fewer.
+    max_dropped : float
+        Share of a source's documents that may be dropped before the run stops; 1.0: never.
+    engine : "processes", "inline" or Executor
+    workers : int or None
+        None: this machine's share of cores.
+    keep_old : bool
+        True: finished tasks are used even if the code has changed since.
+    rehash : bool
+        True: digest inputs again even if size and time of change are as remembered.
+
+    Returns
+    -------
+    Ledger
+        Checked: it balances to the last document and character.
+
+    Raises
+    ------
+    BadParameter, BadInput, TooManyLost, RunLocked, NoSpace, TaskFailed
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from prep_lib.text.normalize import Normalize
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.jsonl").write_text('{"text": "one\\\\r\\\\ntwo"}\\n{"txt": "?"}\\n')
+    >>> ledger = run_files([Normalize()], folder / "a.jsonl", folder / "out", engine="inline")
+    >>> ledger.total("normalize", "kept"), ledger.reasons("read", "failed")
+    (1, {'missing_text': 1})
+    >>> [doc.text for doc in stored.Documents(folder / "out")]
+    ['one\\ntwo']
+    """
+    check_stages(stages)
+    Line(stages)
+    if keep_rejected not in ("sample", "all"):
+        raise BadParameter(f"pipeline: keep_rejected must be 'sample' or 'all', got {keep_rejected!r}")
+    if sample < 0:
+        raise BadParameter(f"pipeline: sample={sample}; give a number of records, or 0 for all of them")
+    if not 0 <= max_dropped <= 1:
+        raise BadParameter(f"pipeline: max_dropped={max_dropped}; give a share from 0 to 1")
+    folder = Path(os.path.abspath(output_dir))
+    paths = inputs.find(files, read.ENDINGS, where="pipeline", deep=True)
+    _check_folder(folder, paths)
+    settings = _Settings(text, source_field, dict(options or {}), seed, keep_rejected == "all")
+    with lock(folder, inputs.DOCUMENTS), Crew(engine, workers) as crew:
+        sources = inputs.survey(
+            paths, folder, crew, where="pipeline", surveyor=survey, parts=_parts, rehash=rehash, count=sample > 0
+        )
+        limits = _Limits(LossLimit("pipeline", max_failed), max_dropped)
+        return _Run(folder, crew, tuple(stages), settings, sources, _share(sources, sample), limits, keep_old).run()
+
+
+def draw(
+    files: Sequence[str | Path] | str | Path,
+    size: int,
+    seed: int = 42,
+    *,
+    text: str = "text",
+    source_field: str = "source",
+    **options: Any,
+) -> list[Document]:
+    """Draw documents to look at, by a hash of their ids over all files: the same ones in every notebook.
+
+    Parameters
+    ----------
+    files
+        As for `run_files`.
+    size : int
+        How many; 0: all of them.
+    seed : int
+    text, source_field, **options
+        As for `run_files`.
+
+    Returns
+    -------
+    list of Document
+        In the order of the files. What cannot be read is left out.
+    """
+    read_all = (found for path, name in _named(files) for _, found in _reader(path, name, text, options))
+    found = (_from_field(one, source_field) for one in read_all if isinstance(one, Document))
+    if not size:
+        return list(found)
+    numbered = ((seeds.key(seed, "sample", doc.id), at, doc) for at, doc in enumerate(found))
+    drawn = heapq.nsmallest(size, numbered, key=lambda item: item[:2])
+    return [doc for _, _, doc in sorted(drawn, key=lambda item: item[1])]
+
+
+def original(
+    files: Sequence[str | Path] | str | Path, name: str, *, text: str = "text", **options: Any
+) -> Document | Drop | BadRecord | None:
+    """Return the record with this id as `run_files` reads it from the same files; None: none of them has it.
+
+    Parameters
+    ----------
+    files
+        As for `run_files`: what an id begins with depends on all of them.
+    name : str
+        An id, as a document or a rejected record carries it.
+    text, **options
+        As for `run_files`.
+    """
+    for path, begin in sorted(_named(files), key=lambda pair: not name.startswith(pair[1])):
+        found = (what for place, what in _reader(path, begin, text, options) if place == name)
+        if (what := next(found, None)) is not None:
+            return what
+    return None
+
+
+def _named(files: Sequence[str | Path] | str | Path) -> list[tuple[str, str]]:
+    paths = inputs.find(files, read.ENDINGS, where="pipeline", deep=True)
+    return list(zip(paths, inputs.names(paths, _parts), strict=True))
+
+
+def _parts(path: str) -> int:
+    """A page or a text is called after its folder too: that is its source."""
+    return 2 if read.kind_of(path) in read.WHOLE else 1
+
+
+def _reader(path: str, name: str, text: str, options: Mapping[str, Any]) -> Iterator[read.Found]:
+    # Rows of Parquet count from 0.
+    whole = Span(path, first=0 if read.kind_of(path) == "parquet" else 1)
+    return read.documents(whole, name=name, text=text, **options)
+
+
+def _check_folder(folder: Path, paths: Sequence[str]) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise BadParameter(f"pipeline: output_dir {folder} is a file; give a folder")
+    inside = [path for path in paths if not inputs.is_remote(path) and Path(path).resolve().parent == folder.resolve()]
+    if inside:
+        raise BadInput(
+            f"pipeline: the input {os.path.basename(inside[0])} lies where the output is written; use another folder"
+        )
+
+
+def _share(sources: Sequence[Source], sample: int) -> float:
+    """Return the share of records a sample takes; 1.0 for everything."""
+    total = sum(source.survey.rows or 0 for source in sources)
+    return min(1.0, sample / max(total, 1)) if sample else 1.0
+
+
+class _Limits:
+    """Stops a run that loses too much, whether it fails or is dropped."""
+
+    def __init__(self, failed: LossLimit, max_dropped: float) -> None:
+        self.failed, self.max_dropped = failed, max_dropped
+        self.seen: Counter[str] = Counter()
+        self.dropped: dict[str, Counter[str]] = {}
+        self.examples: dict[str, list[str]] = {}
+
+    def add(self, result: Mapping[str, Any]) -> None:
+        self.failed.add(seen=result["seen"], failed=result["failed"], examples=result["examples"])
+        for reason, places in result["examples"].items():
+            self.examples.setdefault(reason, []).extend(places)
+        for row in result["ledger"]["rows"]:
+            if row["stage"] == "read" and row["flow"] == "in":
+                self.seen[row["source"]] += row["documents"]
+            elif row["flow"] == "dropped":
+                self.dropped.setdefault(row["source"], Counter())[row["reason"]] += row["documents"]
+        if self.max_dropped < 1:
+            self._check()
+
+    def _check(self) -> None:
+        for source, reasons in self.dropped.items():
+            seen, gone = self.seen[source], reasons.total()
+            if gone > max(FEW, self.max_dropped * seen):
+                reason, number = reasons.most_common(1)[0]
+                shown = ", ".join(self.examples.get(reason, ())[:3])
+                raise TooManyLost(
+                    f"pipeline: {source!r} lost {gone:,} of {seen:,} documents (allowed: {self.max_dropped:.2%}); "
+                    f"the commonest reason is {reason} ({number:,})" + (f", for example {shown}" if shown else "")
+                )
+
+
+@dataclass
+class _Run:
+    """One run: what is read, through which stages, where it goes, who works."""
+
+    folder: Path
+    crew: Crew
+    stages: tuple[Map | Judge, ...]
+    settings: _Settings
+    sources: list[Source]
+    share: float
+    limits: _Limits
+    keep_old: bool
+
+    def run(self) -> Ledger:
+        pieces = inputs.pieces(self.sources)
+        tasks = [self._task(number, each) for number, each in enumerate(pieces)]
+        self._clear(tasks)
+        results = run_tasks(
+            "clean",
+            tasks,
+            self.folder,
+            crew=self.crew,
+            keep_old=self.keep_old,
+            watch=lambda _, result: self.limits.add(result),
+        )
+        return self._finish(results)
+
+    @cached_property
+    def _key(self) -> Key | None:
+        digests = [stage_digest(stage) for stage in self.stages]
+        if None in digests:
+            emit("note", text="pipeline: a stage holds what cannot be digested, so nothing is reused")
+            return None
+        modules = sorted({type(stage).__module__ for stage in self.stages if _is_ours(stage)})
+        packages = {*PACKAGES, *(name for stage in self.stages for name in getattr(stage, "packages", ()))}
+        parameters = [digests, dataclasses.asdict(self.settings), self.share]
+        return make_key(parameters=parameters, modules=["prep_lib.pipeline", *modules], packages=sorted(packages))
+
+    def _task(self, number: int, each: list[Input]) -> Task:
+        args = {
+            "number": number, "each": each, "stages": self.stages, "settings": self.settings, "share": self.share,
+        }  # fmt: skip
+        digests = [[self.sources[one.source].survey.digest, one.name] for one in each]
+        places = [[one.span.start, one.span.stop, one.span.first] for one in each]
+        key = self._key and {**self._key, "inputs": make_key(inputs=[digests, places])["inputs"]}
+        return Task(f"clean-{number:05d}", clean, args, outputs(number, self.stages), key)
+
+    def _clear(self, tasks: Sequence[Task]) -> None:
+        """Take away what says that an older run is complete, and its parts that this one will not write."""
+        for name in (stored.LEDGER, stored.NAME, rejected.NAME):
+            (self.folder / name).unlink(missing_ok=True)
+        ours = {Path(name).name for task in tasks for name in task.outputs}
+        old = [path for place in ("part-*", f"{WAITING}/*") for path in self.folder.glob(place)]
+        for path in old:
+            if path.name not in ours:
+                path.unlink()
+        for record in (self.folder / HIDDEN / "tasks").glob("clean-*.json"):
+            if record.stem not in {task.name for task in tasks}:
+                record.unlink()
+
+    def _finish(self, results: Sequence[Mapping[str, Any]]) -> Ledger:
+        ledger = Ledger()
+        for result in results:
+            ledger += Ledger.from_json(json.dumps(result["ledger"]))
+        ledger.check()
+        waiting = [self.folder / WAITING / f"{number:05d}.{rejected.NAME}" for number in range(len(results))]
+        rejected.join(waiting, self.folder / rejected.NAME, self.settings.seed, everything=self.settings.everything)
+        with fs.write_whole(self.folder / stored.NAME, "w") as file:
+            json.dump(self._contents(results), file, ensure_ascii=False, indent=1)
+        with fs.write_whole(self.folder / stored.LEDGER, "w") as file:
+            file.write(ledger.to_json())
+        return ledger
+
+    def _contents(self, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        tallies: Counter[tuple[str, ...]] = Counter()
+        for result in results:
+            tallies.update({tuple(at): number for *at, number in result["tallies"]})
+        names = sorted({row["source"] for result in results for row in result["ledger"]["rows"]})
+        return {
+            "format": "documents",
+            "parts": [result["part"] for result in results],
+            "inputs": [[source.name, source.survey.digest] for source in self.sources],
+            "sample": self.share if self.share < 1 else None,
+            "stages": [{"name": stage.name, "parameters": _told(stage)} for stage in self.stages],
+            "measured": {
+                judge.name: {"signals": list(judge.signals), "reasons": list(judge.reasons)}
+                for judge in self.stages
+                if isinstance(judge, Measuring)
+            },
+            "sources": {str(stored.source_hash(name)): name for name in names},
+            "tallies": [[*at, number] for at, number in sorted(tallies.items())],
+        }
+
+
+def _is_ours(part: object) -> bool:
+    return type(part).__module__.startswith("prep_lib.")
+
+
+def stage_digest(stage: object) -> str | None:
+    """Digest what a stage does: its class, if it is the user's, and its parameters; None if that is not possible.
+
+    Our own classes are in a key as modules.
+    """
+    return function_digest([type(stage).__qualname__ if _is_ours(stage) else type(stage), parameters_of(stage)])
+
+
+def parameters_of(stage: Any) -> dict[str, Any]:
+    """Return what a stage was made with, not what it has worked out since."""
+    if not dataclasses.is_dataclass(stage):
+        return dict(vars(stage))
+    return {field.name: getattr(stage, field.name) for field in dataclasses.fields(stage) if field.init}
+
+
+def _told(stage: Any) -> dict[str, Any]:
+    return {name: _short(value) for name, value in parameters_of(stage).items()}
+
+
+def _short(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    text = repr(value)
+    sized = f" of {len(value)}" if hasattr(value, "__len__") else ""
+    return text if len(text) <= 200 else f"{type(value).__name__}{sized}"
+
+
+# In a worker
+
+
+def survey(path: str, count: bool) -> Survey:
+    """Digest a file and cut it; `count`: its records are counted even if that takes reading them."""
+    found = read.survey(path)
+    if count and found.rows is None:
+        found = replace(found, rows=sum(1 for span in found.spans for _ in read.documents(span)))
+    return found
+
+
+def outputs(number: int, stages: Sequence[Map | Judge]) -> tuple[str, ...]:
+    """Name what the task with this number writes."""
+    judges = [stage.name for stage in stages if isinstance(stage, Measuring)]
+    parts = [f"part-{number:05d}.jsonl.zst", *(f"part-{number:05d}.{name}.npy" for name in judges)]
+    return (*parts, f"{WAITING}/{number:05d}.{rejected.NAME}")
+
+
+def clean(
+    number: int, each: Sequence[Input], stages: Sequence[Map | Judge], settings: _Settings, share: float, out: Path
+) -> dict[str, Any]:
+    """Pass the records of some spans through all stages; `share` is the part of them that a sample takes."""
+    with _Writer(number, stages, settings, out) as writer:
+        line = Line(stages, writer.measured)
+        for place, found in _records(each, settings, share, writer):
+            writer.read(place, found)
+            if isinstance(found, Document):
+                writer.settle(line(found))
+    return writer.result(line)
+
+
+def _records(
+    each: Sequence[Input], settings: _Settings, share: float, writer: _Writer
+) -> Iterator[tuple[str, Document | Drop | BadRecord]]:
+    limit = int(share * 2**64)
+    for one in each:
+        one.check()
+        writer.source = read.source_of(one.span.path, one.name)
+        # Documents of an earlier run carry what their reader found out.
+        writer.told = () if read.kind_of(one.span.path) == "jsonl" else READ
+        for place, found in read.documents(one.span, name=one.name, text=settings.text, **settings.options):
+            if share < 1 and seeds.key(settings.seed, "sample", place) >= limit:
+                continue
+            yield place, _from_field(found, settings.source_field) if isinstance(found, Document) else found
+        one.check()
+
+
+def _from_field(doc: Document, field: str) -> Document:
+    source = doc.meta.get(field) if field else None
+    if not isinstance(source, str) or not source:
+        return doc
+    return replace(doc, source=source, meta={key: value for key, value in doc.meta.items() if key != field})
+
+
+class _Writer:
+    """Writes what one task makes: documents, numbers, rejected records."""
+
+    def __init__(self, number: int, stages: Sequence[Map | Judge], settings: _Settings, out: Path) -> None:
+        self.number, self.out, self.source, self.told = number, out, "", tuple[str, ...]()
+        self.judges = {stage.name: stage for stage in stages if isinstance(stage, Measuring)}
+        self.heads: dict[str, list[tuple[int, int, bytes, int, int]]] = {name: [] for name in self.judges}
+        self.values: dict[str, list[np.ndarray]] = {name: [] for name in self.judges}
+        self.codes = {name: {why: at for at, why in enumerate(judge.reasons)} for name, judge in self.judges.items()}
+        self.rejected = RejectedWriter(
+            out / f"{number:05d}.{rejected.NAME}", settings.seed, everything=settings.everything
+        )
+        self.part = out / f"part-{number:05d}.jsonl.zst"
+        self.documents = self.characters = self.seen = 0
+        self.examples: dict[str, list[str]] = {}
+        self.failed: Counter[str] = Counter()
+        self.counts = Counts()
+
+    def __enter__(self) -> _Writer:
+        self.stack = contextlib.ExitStack()
+        self.stack.enter_context(self.rejected)
+        raw = self.stack.enter_context(self.part.open("wb"))
+        self.file: IO[bytes] = self.stack.enter_context(zstandard.ZstdCompressor(3).stream_writer(raw))
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        with fs.space_for(self.out):
+            self.stack.close()
+
+    def read(self, place: str, found: Document | Drop | BadRecord) -> None:
+        """Count what a reader gave."""
+        self.seen += 1
+        source = found.source if isinstance(found, Document) else self.source
+        size = len(found.text) if isinstance(found, Document) else 0
+        self.counts.add("read", "in", source, characters=size)
+        if isinstance(found, Document):
+            self.counts.add("read", "kept", source, characters=size)
+            self.counts.tally("read", self.told, found, source)
+        else:
+            self._lose("read", Document(place, "", source), found)
+            self.counts.add("read", "dropped" if isinstance(found, Drop) else "failed", source, found.reason)
+
+    def settle(self, settled: Document | Rejected) -> None:
+        """Write a document, or why there is none."""
+        if isinstance(settled, Rejected):
+            self._lose(settled.stage, settled.document, settled.drop)
+            return
+        doc, size = settled, len(settled.text)
+        self.counts.add("write", "in", doc.source, characters=size)
+        try:
+            text = jsonl.dumps({"id": doc.id, "text": doc.text, "source": doc.source, "meta": dict(doc.meta)})
+        except BadRecord as error:
+            self.counts.add("write", "failed", doc.source, error.reason, characters=size)
+            self._lose("write", doc, error.with_traceback(None))
+            return
+        self.counts.add("write", "kept", doc.source, characters=size)
+        with fs.space_for(self.out):
+            self.file.write(text)
+        self.documents, self.characters = self.documents + 1, self.characters + size
+
+    def _lose(self, stage: str, doc: Document, why: Drop | BadRecord) -> None:
+        shown = self.examples.setdefault(why.reason, [])
+        if len(shown) < 3:
+            shown.append(doc.id)
+        if isinstance(why, BadRecord):
+            self.failed[why.reason] += 1
+        self.rejected.add(doc.id, doc.source, stage, why, lambda: doc.text or None)
+
+    def measured(self, judge: str, doc: Document, values: np.ndarray, verdict: Drop | Cut | None) -> None:
+        """Keep what a judge measured of a document."""
+        code = stored.KEPT if verdict is None else stored.CUT
+        if isinstance(verdict, Drop):
+            code = self.codes[judge][verdict.reason]
+        language = str(doc.meta.get("language", "")).encode()[:8]
+        head = (stored.id_hash(doc.id), stored.source_hash(doc.source), language, len(doc.text), code)
+        self.heads[judge].append(head)
+        self.values[judge].append(values)
+
+    def _table(self, judge: str) -> np.ndarray:
+        signals = self.judges[judge].signals
+        table = np.empty(len(self.heads[judge]), stored.numbers_dtype(signals))
+        columns = [*zip(*self.heads[judge], strict=True), *np.reshape(self.values[judge], (-1, len(signals))).T]
+        for name, column in zip(table.dtype.names or (), columns, strict=False):
+            table[name] = column
+        return table
+
+    def result(self, line: Line) -> dict[str, Any]:
+        """Write the numbers, and return what the task tells."""
+        beside = []
+        for name in self.judges:
+            path = self.out / f"part-{self.number:05d}.{name}.npy"
+            with fs.space_for(self.out):
+                np.save(path, self._table(name))
+            beside.append(_entry(path))
+        return {
+            "seen": self.seen, "failed": dict(self.failed), "examples": self.examples,
+            "ledger": json.loads(self._ledger(line).to_json()),
+            "tallies": [[*at, number] for at, number in sorted((self.counts.tallies + line.counts.tallies).items())],
+            "part": {
+                **_entry(self.part), "documents": self.documents, "characters": self.characters, "beside": beside,
+            },
+        }  # fmt: skip
+
+    def _ledger(self, line: Line) -> Ledger:
+        """Return the ledger with its stages in the order documents pass them."""
+        ledger = Ledger(stages=["read", *line.names, "write"])
+        for part in (self.counts.ledger(), line.counts.ledger()):
+            ledger += part
+        return ledger
+
+
+def _entry(path: Path) -> dict[str, Any]:
+    return {"file": path.name, "bytes": path.stat().st_size, "sha256": fs.digest(path)}

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from prep_lib.documents import MEASURED, Documents, id_hash, numbers_dtype, source_hash
+from prep_lib.errors import BadInput
+from prep_lib.pipeline import run_files
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Five documents of two sources, in two parts."""
+    for name, texts in (("a", ["one", "two", "три"]), ("b", ["四", 'with "quotes"'])):
+        lines = [json.dumps({"text": text, "source": name}) + "\n" for text in texts]
+        (tmp_path / f"{name}.jsonl").write_text("".join(lines))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("prep_lib.inputs.BUNDLES", 2**40)
+        run_files([], sorted(tmp_path.glob("*.jsonl")), tmp_path / "out", engine="inline")
+    return tmp_path / "out"
+
+
+def test_documents_come_back_in_order(folder: Path) -> None:
+    found = Documents(folder)
+    assert len(found.parts) == 2
+    assert len(found) == 5
+    assert [doc.text for doc in found] == ["one", "two", "три", "四", 'with "quotes"']
+    assert [doc.source for doc in found] == ["a", "a", "a", "b", "b"]
+    assert found.ledger.total("write", "kept", "b") == 2
+
+
+def test_a_sample_is_drawn_over_all_parts(folder: Path) -> None:
+    found = Documents(folder)
+    drawn = [doc.id for doc in found.sample(3)]
+    assert len(drawn) == 3
+    assert drawn == [doc.id for doc in found if doc.id in drawn]
+    assert {doc.id for doc in found.sample(2)} < set(drawn)
+
+
+def test_a_damaged_part_is_one_error_line(folder: Path) -> None:
+    (part, _) = Documents(folder).parts
+    part.write_bytes(part.read_bytes()[:-5])
+    with pytest.raises(BadInput, match=r"documents: part-00000.jsonl.zst is damaged at .*; run it again"):
+        list(Documents(folder))
+    with pytest.raises(BadInput, match=r"part-00000.jsonl.zst is damaged"):
+        Documents(folder).sample(1)
+
+
+def test_a_folder_without_its_contents_is_not_opened(folder: Path) -> None:
+    (folder / "documents.json").write_text("{}")
+    with pytest.raises(BadInput, match=r"is no complete folder of documents \(KeyError\)"):
+        Documents(folder)
+
+
+def test_a_table_says_who_was_measured() -> None:
+    kind = numbers_dtype(("words", "lines"))
+    assert kind.names == (*(name for name, _ in MEASURED), "words", "lines")
+    assert np.zeros(1, kind)["words"].dtype == np.float64
+    assert source_hash("web") == id_hash("web") % 2**32

@@ -1,0 +1,1 @@
+"""Which languages a set of documents is in, and how sure that is."""

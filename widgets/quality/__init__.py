@@ -1,0 +1,1 @@
+"""Thresholds rehearsed on signals that are there already."""

@@ -1,0 +1,1 @@
+"""Two versions of a text, what differs marked and counted."""
