@@ -107,11 +107,14 @@ class Documents:
             self.contents: dict[str, Any] = json.loads((self.folder / NAME).read_bytes())
             self.parts = [self.folder / part["file"] for part in self.contents["parts"]]
             self.size = sum(part["documents"] for part in self.contents["parts"])
+            missing = [part["file"] for part in self.contents["parts"] if not _is_there(self.folder, part)]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInput(
                 f"documents: {self.folder} is no complete folder of documents ({type(error).__name__}); run the "
                 "notebook that writes it to its end"
             ) from None
+        if missing:
+            raise BadInput(f"documents: {self.folder.name}: {missing[0]} is missing or cut; write the folder again")
 
     def __len__(self) -> int:
         return self.size
@@ -120,7 +123,7 @@ class Documents:
         for path in self.parts:
             for place, found in jsonl.documents(fs.Span(str(path))):
                 if isinstance(found, BadRecord):
-                    raise BadInput(f"documents: {path.name} is damaged at {place}: {found}; run it again")
+                    raise BadInput(f"documents: {path.name} is damaged at {place}: {found}; write it again")
                 yield found
 
     @property
@@ -200,7 +203,7 @@ class Documents:
         for path in self.parts:
             for _, line in fs.read_lines(fs.Span(str(path))):
                 if isinstance(line, BadRecord):
-                    raise BadInput(f"documents: {path.name} is damaged: {line}; run it again")
+                    raise BadInput(f"documents: {path.name} is damaged: {line}; write it again")
                 yield line
 
     def find(self, name: str) -> Found | None:
@@ -224,6 +227,16 @@ class Documents:
     def reasons(self) -> dict[str, list[str]]:
         """The reasons of every measuring judge, in the order the verdict column counts them."""
         return {judge: list(told["reasons"]) for judge, told in self.contents["measured"].items()}
+
+
+def _is_there(folder: Path, part: dict[str, Any]) -> bool:
+    path = folder / part["file"]
+    return path.is_file() and path.stat().st_size == part["bytes"]
+
+
+def input_names(folder: str | Path) -> list[str]:
+    """Return what the ids in a folder of documents begin with."""
+    return [name for name, _ in Documents(folder).contents["inputs"]]
 
 
 _ID = re.compile(rb'\{"id":("(?:[^"\\]|\\.)*"),')

@@ -593,7 +593,9 @@ def _outcome(stage: str, task: Task, future: Future[Any]) -> tuple[Path, float]:
 def _failure(stage: str, name: str, error: BaseException) -> TaskFailed:
     if isinstance(error, MemoryError):
         return TaskFailed(f"{stage}: task {name} ran out of memory; use fewer workers or a smaller memory_budget")
-    return TaskFailed(f"{stage}: task {name}: {type(error).__name__}: {error}")
+    # Notes say what was in hand: a stage and a document, a file.
+    notes = "".join(f" ({note})" for note in getattr(error, "__notes__", ()))
+    return TaskFailed(f"{stage}: task {name}: {type(error).__name__}: {error}{notes}")
 
 
 # In a worker

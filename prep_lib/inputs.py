@@ -37,7 +37,6 @@ OPENING = 2**14
 #: The kind of a folder that `pipeline.run_files` writes, see `engine.lock`: its parts are its data; what lies beside
 #: them (the ledger, the rejected) is not.
 DOCUMENTS = "a run of stages"
-PARTS = ".jsonl.zst"
 
 #: Called as ``surveyor(path, count)``: digests a file and cuts it into spans; `count`: its rows are wanted even if that
 #: takes reading it through. Workers call it, so it must be importable.
@@ -155,10 +154,20 @@ def _found(path: str, endings: tuple[str, ...], where: str, deep: bool) -> list[
     if not os.path.isdir(path):
         return [path]
     if kind_of(path) == DOCUMENTS:
-        if not os.path.isfile(os.path.join(path, "ledger.json")):
-            raise BadInput(f"{where}: {path} is not complete: the run that writes it did not end; run it again")
-        endings, deep = (PARTS,), False
+        return _parts_of(path, where)
     return _chosen(_walk(path, where, deep), path, endings, where)
+
+
+def _parts_of(folder: str, where: str) -> list[str]:
+    """Return the parts of a folder of documents, all of them there."""
+    if not os.path.isfile(os.path.join(folder, "ledger.json")):
+        raise BadInput(f"{where}: {folder} is not complete: the run that writes it did not end; run it again")
+    told = json.loads(Path(folder, "documents.json").read_bytes())["parts"]
+    paths = [os.path.join(folder, part["file"]) for part in told]
+    for path, part in zip(paths, told, strict=True):
+        if not os.path.isfile(path) or os.path.getsize(path) != part["bytes"]:
+            raise BadInput(f"{where}: {path} is missing or cut; write {folder} again")
+    return paths
 
 
 def _walk(folder: str, where: str, deep: bool) -> Iterator[str]:
@@ -176,7 +185,16 @@ def _walk(folder: str, where: str, deep: bool) -> Iterator[str]:
             yield from (os.path.join(place, file) for file in files)
         been.add(real)
         # Hidden folders are not data, and a fixed order decides by which of two links a folder is reached.
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        seen = (name for name in sorted(folders) if not name.startswith("."))
+        folders[:] = [name for name in seen if not _is_output(place, name, where)]
+
+
+def _is_output(place: str, name: str, where: str) -> bool:
+    """Tell whether a folder holds what a run wrote: read with its inputs, everything in it would count twice."""
+    found = bool(kind_of(os.path.join(place, name)))
+    if found:
+        emit("note", text=f"{where}: left out {name}/, which a run wrote; name it to use it")
+    return found
 
 
 def _remote_files(path: str, endings: tuple[str, ...], deep: bool) -> list[str] | None:
@@ -193,7 +211,7 @@ def _chosen(paths: Iterable[str], folder: str, endings: tuple[str, ...], where: 
     found = [path for path in paths if path.lower().endswith(endings) and not os.path.basename(path).startswith(".")]
     # What an earlier step turned down lies beside its output, and is no input of the next.
     rejected = [path for path in found if os.path.basename(path).split(".")[0].endswith("rejected")]
-    if rejected and kind_of(folder) != DOCUMENTS:
+    if rejected:
         told = ", ".join(sorted(map(os.path.basename, rejected)))
         emit("note", text=f"{where}: left out {told}; name a file to use it")
     chosen = sorted(set(found) - set(rejected), key=fs.natural)
@@ -225,17 +243,20 @@ def names(paths: Sequence[str], parts: Parts = one) -> list[str]:
     >>> names(["a/x.jsonl", "a/y.jsonl"]), names(["a/x.jsonl", "b/x.jsonl"])
     (['x.jsonl', 'y.jsonl'], ['a/x.jsonl', 'b/x.jsonl'])
     """
-    # The name as given, not where a link leads: caches of downloads link to files named by digests.
     whole, depth = [_parts(str(path)) for path in paths], 1
     while len({tuple(each[-depth:]) for each in whole}) < len(whole):
         depth += 1
-    kept = ("/".join(each[-max(depth, parts(path)) :]) for each, path in zip(whole, paths, strict=True))
-    # A name that is no UTF-8 is spelled out, because every file that will hold it is UTF-8.
-    return [name.encode("utf-8", "backslashreplace").decode("utf-8") for name in kept]
+        if depth > max(map(len, whole)):
+            spelled = Counter(each[-1] for each in whole).most_common(1)[0][0]
+            raise BadInput(f"inputs: two files are called {spelled}; rename one of them")
+    return ["/".join(each[-max(depth, parts(str(path))) :]) for each, path in zip(whole, paths, strict=True)]
 
 
-def _parts(path: str) -> Sequence[str]:
-    return path.split("/") if is_remote(path) else Path(os.path.abspath(path)).parts
+def _parts(path: str) -> list[str]:
+    # The name as given, not where a link leads: caches of downloads link to files named by digests. One that is no
+    # UTF-8 is spelled out, because every file that will hold it is UTF-8.
+    spelled = path.encode("utf-8", "backslashreplace").decode("utf-8")
+    return spelled.split("/") if is_remote(path) else list(Path(os.path.abspath(spelled)).parts)
 
 
 # Surveyed

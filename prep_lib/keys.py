@@ -259,7 +259,7 @@ _EXACT = (
 _CLASS_NOISE = {
     "__doc__", "__module__", "__qualname__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__",
     "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__dataclass_fields__",
-    "__dataclass_params__", "__match_args__", "__abstractmethods__", "_abc_impl",
+    "__dataclass_params__", "__match_args__", "__abstractmethods__", "_abc_impl", "__slotnames__",
 }  # fmt: skip
 
 

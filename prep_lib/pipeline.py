@@ -19,6 +19,7 @@ import dataclasses
 import heapq
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -42,10 +43,13 @@ from prep_lib.ledger import FEW, Ledger, LossLimit
 from prep_lib.record import Cut, Document, Drop
 from prep_lib.rejected import RejectedWriter
 from prep_lib.source import jsonl, read
-from prep_lib.stage import Counts, Judge, Line, Map, Measuring, Rejected, check_stages
+from prep_lib.stage import Counts, Judge, Line, Map, Measuring, Rejected
 
 #: Where the rejected records of finished tasks wait to be joined.
 WAITING = f"{HIDDEN}/rejected"
+
+#: What was written, and when: a rerun sees whether it is still so.
+WRITTEN = f"{HIDDEN}/written.json"
 
 #: What readers find out about a document, added up as `stage.Line` does for maps.
 READ = ("format", "encoding", "encoding_by", "content_type", "damage")
@@ -129,7 +133,7 @@ def run_files(
     keep_old : bool
         True: finished tasks are used even if the code has changed since.
     rehash : bool
-        True: digest inputs again even if size and time of change are as remembered.
+        True: digest inputs, and what an earlier run wrote, again even if size and time of change are as remembered.
 
     Returns
     -------
@@ -152,8 +156,8 @@ def run_files(
     >>> [doc.text for doc in stored.Documents(folder / "out")]
     ['one\\ntwo']
     """
-    check_stages(stages)
     Line(stages)
+    _check_names([stage.name for stage in stages])
     if keep_rejected not in ("sample", "all"):
         raise BadParameter(f"pipeline: keep_rejected must be 'sample' or 'all', got {keep_rejected!r}")
     if sample < 0:
@@ -168,8 +172,17 @@ def run_files(
         sources = inputs.survey(
             paths, folder, crew, where="pipeline", surveyor=survey, parts=_parts, rehash=rehash, count=sample > 0
         )
-        limits = _Limits(LossLimit("pipeline", max_failed), max_dropped)
-        return _Run(folder, crew, tuple(stages), settings, sources, _share(sources, sample), limits, keep_old).run()
+        _check_apart(sources)
+        share, limits = _share(sources, sample), _Limits(LossLimit("pipeline", max_failed), max_dropped)
+        return _Run(folder, crew, tuple(stages), settings, sources, share, limits, keep_old, rehash).run()
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for name in names:
+        if name in ("read", "write") or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,40}", name):
+            raise BadParameter(
+                f"pipeline: a stage cannot be named {name!r}: letters, digits and _ only, and not read or write"
+            )
 
 
 def draw(
@@ -247,11 +260,31 @@ def _reader(path: str, name: str, text: str, options: Mapping[str, Any]) -> Iter
 def _check_folder(folder: Path, paths: Sequence[str]) -> None:
     if folder.exists() and not folder.is_dir():
         raise BadParameter(f"pipeline: output_dir {folder} is a file; give a folder")
+    strange = [] if inputs.kind_of(folder) else [*folder.glob("part-*"), *folder.glob("ledger.json")]
+    if strange:
+        raise BadInput(f"pipeline: {folder} holds {strange[0].name}, which no run left there; use another folder")
     inside = [path for path in paths if not inputs.is_remote(path) and Path(path).resolve().parent == folder.resolve()]
     if inside:
         raise BadInput(
             f"pipeline: the input {os.path.basename(inside[0])} lies where the output is written; use another folder"
         )
+
+
+def _check_apart(sources: Sequence[Source]) -> None:
+    """Refuse inputs whose documents would have the same ids: two runs over files of one name, read together."""
+    seen: dict[str, str] = {}
+    for source in sources:
+        folder = Path(source.path).parent
+        # The parts of a run carry the ids of what it read.
+        mine = inputs.kind_of(folder) == inputs.DOCUMENTS
+        names = stored.input_names(folder) if mine else [source.name]
+        holder = str(folder) if mine else source.path
+        for name in names:
+            if seen.setdefault(name, holder) != holder:
+                raise BadInput(
+                    f"pipeline: {holder} and {seen[name]} both hold documents of {name}, whose ids would be the same; "
+                    "give the files of one of them another name, or read both in one run"
+                )
 
 
 def _share(sources: Sequence[Source], sample: int) -> float:
@@ -305,11 +338,13 @@ class _Run:
     share: float
     limits: _Limits
     keep_old: bool
+    rehash: bool
 
     def run(self) -> Ledger:
         pieces = inputs.pieces(self.sources)
         tasks = [self._task(number, each) for number, each in enumerate(pieces)]
         self._clear(tasks)
+        self._forget_harmed()
         results = run_tasks(
             "clean",
             tasks,
@@ -353,6 +388,15 @@ class _Run:
             if record.stem not in {task.name for task in tasks}:
                 record.unlink()
 
+    def _forget_harmed(self) -> None:
+        """Take away what is no longer as it was written: its task is then not done."""
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            known = json.loads((self.folder / WRITTEN).read_bytes())
+            for name, (size, modified, sha256) in known.items():
+                if not fs.as_written(self.folder / name, (size, modified), sha256, rehash=self.rehash):
+                    emit("note", text=f"pipeline: {name} is not as it was written, and is written again")
+                    (self.folder / name).unlink(missing_ok=True)
+
     def _finish(self, results: Sequence[Mapping[str, Any]]) -> Ledger:
         ledger = Ledger()
         for result in results:
@@ -362,6 +406,10 @@ class _Run:
         rejected.join(waiting, self.folder / rejected.NAME, self.settings.seed, everything=self.settings.everything)
         with fs.write_whole(self.folder / stored.NAME, "w") as file:
             json.dump(self._contents(results), file, ensure_ascii=False, indent=1)
+        written = [entry for result in results for entry in (result["part"], *result["part"]["beside"])]
+        told = {entry["file"]: [*fs.stamp(self.folder / entry["file"]), entry["sha256"]] for entry in written}
+        with fs.write_whole(self.folder / WRITTEN, "w") as file:
+            json.dump(told, file)
         with fs.write_whole(self.folder / stored.LEDGER, "w") as file:
             file.write(ledger.to_json())
         return ledger
@@ -396,18 +444,20 @@ def stage_digest(stage: object) -> str | None:
 
     Our own classes are in a key as modules.
     """
-    return function_digest([type(stage).__qualname__ if _is_ours(stage) else type(stage), parameters_of(stage)])
+    # All fields: what a stage read from a file at birth stands in one that is no parameter.
+    told = {name: value for name, (value, _) in _fields(stage).items()}
+    return function_digest([type(stage).__qualname__ if _is_ours(stage) else type(stage), told])
 
 
-def parameters_of(stage: Any) -> dict[str, Any]:
-    """Return what a stage was made with, not what it has worked out since."""
+def _fields(stage: Any) -> dict[str, tuple[Any, bool]]:
+    """Return the fields of a stage, not what it has worked out since, and whether each is a parameter."""
     if not dataclasses.is_dataclass(stage):
-        return dict(vars(stage))
-    return {field.name: getattr(stage, field.name) for field in dataclasses.fields(stage) if field.init}
+        return {name: (value, True) for name, value in vars(stage).items()}
+    return {field.name: (getattr(stage, field.name), field.init) for field in dataclasses.fields(stage)}
 
 
 def _told(stage: Any) -> dict[str, Any]:
-    return {name: _short(value) for name, value in parameters_of(stage).items()}
+    return {name: _short(value) for name, (value, given) in _fields(stage).items() if given}
 
 
 def _short(value: Any) -> Any:
@@ -494,7 +544,9 @@ class _Writer:
         self.stack = contextlib.ExitStack()
         self.stack.enter_context(self.rejected)
         raw = self.stack.enter_context(self.part.open("wb"))
-        self.file: IO[bytes] = self.stack.enter_context(zstandard.ZstdCompressor(3).stream_writer(raw))
+        # With a checksum, so that no reader ever takes a flipped bit for a text.
+        packer = zstandard.ZstdCompressor(3, write_checksum=True)
+        self.file: IO[bytes] = self.stack.enter_context(packer.stream_writer(raw))
         return self
 
     def __exit__(self, *error: Any) -> None:

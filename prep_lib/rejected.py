@@ -77,9 +77,11 @@ class RejectedWriter:
             self._heaps.setdefault((source, reason), []), draw(self.seed, "rejected", id)
         )
         told = text() if wanted else None
+        told = told if told is None else valid(told)
         line = {
-            "id": id, "source": source, "stage": stage, "flow": "dropped" if isinstance(why, Drop) else "failed",
-            "reason": reason, "value": getattr(why, "value", None), "limit": getattr(why, "limit", None),
+            "id": valid(id), "source": valid(source), "stage": stage,
+            "flow": "dropped" if isinstance(why, Drop) else "failed", "reason": reason,
+            "value": getattr(why, "value", None), "limit": getattr(why, "limit", None),
             "twin": getattr(why, "twin", None), "detail": valid(getattr(why, "detail", "")),
             "text": told if told is None or self.everything else told[:EXCERPT],
         }  # fmt: skip
@@ -88,7 +90,7 @@ class RejectedWriter:
 
 
 def valid(text: str) -> str:
-    """Spell out half surrogate pairs: a reason or a detail may quote what is wrong with a record."""
+    """Spell out half surrogate pairs, which no UTF-8 file can hold: they may be what is wrong with a record."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -308,6 +308,8 @@ class Counts:
         """Count what a stage of this contract decided about a document, and apply it."""
         if not isinstance(verdict, _VERDICTS[kind]):
             raise BadParameter(f"stage: {stage.name} gave {verdict!r} for document {doc.id}; {_ALLOWED[kind]}")
+        if isinstance(verdict, Document) and verdict.id != doc.id:
+            raise BadParameter(f"stage: {stage.name} made {verdict.id!r} of document {doc.id}; a map keeps the id")
         # A map may change the source; the balance is kept under the one the document came in with.
         name, size, source = stage.name, len(doc.text), doc.source
         self.add(name, "in", source, characters=size)

@@ -106,6 +106,21 @@ def dataset_documents(dataset: Any, *, name: str | None = None, text: str = "tex
         yield jsonl.document(named + place.removeprefix(source), named, record, text)
 
 
+def _table(span: Span, *, name: str | None = None, text: str = "text") -> Iterator[Found]:
+    """Yield what `parquet.documents` does; a file that is no Parquet file is one record that failed."""
+    try:
+        yield from parquet.documents(span, name=name, text=text)
+    except BadInput as error:
+        yield os.path.basename(span.path) if name is None else name, BadRecord("unreadable_file", str(error))
+
+
+def _row_groups(path: str) -> Survey:
+    try:
+        return parquet.survey(path)
+    except BadInput:
+        return _whole(path)
+
+
 #: The kinds of files, by name.
 KINDS: Registry[Kind] = Registry("read", "kind of file")
 KINDS.add("html", Kind(html.documents, (".html", ".htm", ".xhtml"), _whole))
@@ -113,7 +128,7 @@ KINDS.add("text", Kind(plain.documents, (".txt", ".text", ".md", ".rst"), _whole
 KINDS.add("warc", Kind(warc.documents, (".warc", ".arc", ".wet", ".wat"), _whole))
 KINDS.add("jsonl", Kind(jsonl.documents, (".jsonl", ".ndjson"), files.survey))
 KINDS.add("table", Kind(_rows, (".json", ".csv", ".tsv"), _whole))
-KINDS.add("parquet", Kind(parquet.documents, (".parquet",), parquet.survey, packed=False))
+KINDS.add("parquet", Kind(_table, (".parquet",), _row_groups, packed=False))
 
 #: Kinds of which a file is one document, and its folder the source.
 WHOLE = ("html", "text")

@@ -42,11 +42,15 @@ def test_a_sample_is_drawn_over_all_parts(folder: Path) -> None:
 
 def test_a_damaged_part_is_one_error_line(folder: Path) -> None:
     (part, _) = Documents(folder).parts
-    part.write_bytes(part.read_bytes()[:-5])
-    with pytest.raises(BadInput, match=r"documents: part-00000.jsonl.zst is damaged at .*; run it again"):
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-5] + b"12345")
+    with pytest.raises(BadInput, match=r"documents: part-00000.jsonl.zst is damaged at .*; write it again"):
         list(Documents(folder))
     with pytest.raises(BadInput, match=r"part-00000.jsonl.zst is damaged"):
         Documents(folder).sample(1)
+    part.write_bytes(whole[:-5])
+    with pytest.raises(BadInput, match=r"part-00000.jsonl.zst is missing or cut"):
+        Documents(folder)
 
 
 def test_a_folder_without_its_contents_is_not_opened(folder: Path) -> None:

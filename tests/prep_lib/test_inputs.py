@@ -82,6 +82,11 @@ def test_names_are_as_short_as_they_can_be_and_never_equal() -> None:
     assert names(["/a/x.html", "/a/y.jsonl"], lambda path: 2 if path.endswith("html") else 1) == ["a/x.html", "y.jsonl"]
 
 
+def test_names_that_cannot_be_told_apart_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"two files are called \\udcff.txt"):
+        names(["/a/\udcff.txt", "/a/\\udcff.txt"])
+
+
 def test_a_survey_remembers_and_reads_what_changed(tmp_path: Path) -> None:
     paths = [str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")]
     for path in paths:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import killing
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from prep_lib import engine
 from prep_lib import files as fs
 from prep_lib.documents import Documents
-from prep_lib.errors import BadInput, BadParameter, BadRecord, NoSpace, RunLocked, TooManyLost
+from prep_lib.errors import BadInput, BadParameter, BadRecord, NoSpace, RunLocked, TaskFailed, TooManyLost
 from prep_lib.ledger import Ledger
 from prep_lib.pipeline import draw, original, run_files
 from prep_lib.record import Cut, Document, Drop
@@ -274,6 +275,14 @@ def test_nonsense_is_refused_before_any_work(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "part-00000.bin").write_text("theirs")
+    with pytest.raises(BadInput, match=r"holds part-00000.bin, which no run left there"):
+        clean(write(tmp_path / "a.jsonl", ["ab"]), tmp_path / "out")
+    assert (tmp_path / "out" / "part-00000.bin").read_text() == "theirs"
+
+
 def test_an_empty_file_gives_an_empty_complete_folder(tmp_path: Path) -> None:
     ledger = clean(write(tmp_path / "a.jsonl", []), tmp_path / "out")
     assert ledger.total("read", "in") == 0
@@ -300,6 +309,113 @@ def test_a_value_no_line_can_hold_fails_at_writing_and_takes_nobody_with_it(tmp_
     ledger = run_files([Odd()], write(tmp_path / "a.jsonl", ["ab", "cd"]), tmp_path / "out", engine="inline")
     assert ledger.reasons("write", "failed") == {"nan": 1}
     assert [doc.text for doc in Documents(tmp_path / "out")] == ["cd"]
+
+
+def test_a_map_keeps_the_id_and_a_stage_has_a_name_of_its_own(tmp_path: Path) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Renames:
+        name: str = "renames"
+
+        def map(self, doc: Document) -> Document:
+            return replace(doc, id="1")
+
+    source = write(tmp_path / "a.jsonl", ["ab"])
+    with pytest.raises(BadParameter, match=r"renames made '1' of document a.jsonl#L1; a map keeps the id"):
+        run_files([Renames()], source, tmp_path / "out", engine="inline")
+    for name in ("read", "write", "a/b", ""):
+        with pytest.raises(BadParameter, match="a stage cannot be named"):
+            run_files([Renames(name=name)], source, tmp_path / "out", engine="inline")
+
+
+def test_an_error_of_a_stage_names_it_and_the_document(tmp_path: Path) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Fails:
+        name: str = "fails"
+
+        def judge(self, doc: Document) -> None:
+            raise ValueError("boom")
+
+    with pytest.raises(TaskFailed, match=r"ValueError: boom \(while fails handled document a.jsonl#L1\)"):
+        run_files([Fails()], write(tmp_path / "a.jsonl", ["ab"]), tmp_path / "out", engine="inline")
+
+
+def test_half_a_surrogate_pair_fails_its_document_alone(tmp_path: Path) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Halves:
+        name: str = "halves"
+
+        def map(self, doc: Document) -> Document:
+            return replace(doc, text="\ud800") if doc.text == "ab" else doc
+
+    ledger = run_files([Halves()], write(tmp_path / "a.jsonl", ["ab", "cd"]), tmp_path / "out", engine="inline")
+    assert ledger.reasons("write", "failed") == {"lone_surrogate": 1}
+    assert [line["text"] for line in Documents(tmp_path / "out").rejected()] == ["\\ud800"]
+
+
+def test_a_harmed_part_is_seen_by_whoever_reads_and_written_again_by_the_next_run(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.jsonl", [f"text {number}" for number in range(50)])
+    run_files([], source, tmp_path / "out", engine="inline")
+    (part,) = Documents(tmp_path / "out").parts
+    whole, texts, seen = part.read_bytes(), [f"text {number}" for number in range(50)], 0
+    for place in range(0, len(whole), 7):
+        part.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        # A flipped bit may be one that says nothing (of a window's size); a text is never another one.
+        with contextlib.suppress(BadInput):
+            assert [doc.text for doc in Documents(tmp_path / "out")] == texts
+            seen += 1
+    assert seen < 3
+    run_files([], source, tmp_path / "out", engine="inline")
+    assert part.read_bytes() == whole
+    part.unlink()
+    with pytest.raises(BadInput, match=r"part-00000.jsonl.zst is missing or cut"):
+        Documents(tmp_path / "out")
+    with pytest.raises(BadInput, match=r"part-00000.jsonl.zst is missing or cut"):
+        run_files([], tmp_path / "out", tmp_path / "next", engine="inline")
+
+
+def test_rules_in_a_file_count_by_what_the_file_says(tmp_path: Path) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Listed:
+        name: str = "listed"
+        path: str
+        words: frozenset[str] = field(init=False)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "words", frozenset(Path(self.path).read_text().split()))
+
+        def judge(self, doc: Document) -> Drop | None:
+            return Drop("listed") if doc.text in self.words else None
+
+    source, words = write(tmp_path / "a.jsonl", ["ab", "cd"]), tmp_path / "words.txt"
+    for text, kept in (("ab", 1), ("ab cd", 0), ("", 2)):
+        words.write_text(text)
+        ledger = run_files([Listed(path=str(words))], source, tmp_path / "out", engine="inline")
+        assert ledger.total("listed", "kept") == kept
+
+
+def test_the_output_of_a_run_is_no_part_of_a_folder_of_inputs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path / "in" / "a.jsonl", ["ab"])
+    clean(tmp_path / "in", tmp_path / "in" / "out")
+    assert clean(tmp_path / "in", tmp_path / "in" / "out").total("read", "in") == 1
+    assert "left out out/, which a run wrote" in capsys.readouterr().out
+
+
+def test_two_runs_over_files_of_one_name_are_not_read_together(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        clean(write(tmp_path / name / "a.jsonl", ["ab"]), tmp_path / f"out_{name}")
+    with pytest.raises(BadInput, match=r"both hold documents of a.jsonl, whose ids would be the same"):
+        clean([tmp_path / "out_one", tmp_path / "out_two"], tmp_path / "out")
+    assert clean([tmp_path / "one", tmp_path / "two"], tmp_path / "out").total("write", "kept") == 2
+
+
+def test_a_file_that_is_not_what_its_name_says_fails_alone(tmp_path: Path) -> None:
+    write(tmp_path / "in" / "a.jsonl", ["ab"])
+    (tmp_path / "in" / "b.parquet").write_bytes(b"PAR1")
+    ledger = clean(tmp_path / "in", tmp_path / "out")
+    assert ledger.reasons("read", "failed") == {"unreadable_file": 1}
+    assert ledger.total("write", "kept") == 1
 
 
 #: Thirty files a task each, read slowly enough to be killed among them.

@@ -300,3 +300,28 @@ def test_apply_writes_into_the_recipe_of_the_run_what_each_notebook_knows(origin
     run.apply({"seed": 7})
     path = run.apply({"size": 4, "unheard": 0})
     assert path.read_text() == "name: r\nnotebooks:\n- 20_a:\n    seed: 7\n- 22_b:\n    seed: 7\n    size: 4\n"
+
+
+def test_inputs_are_files_folders_and_addresses(tmp_path):
+    (tmp_path / "web").mkdir()
+    for name in ("web/a.html", "b.jsonl", "c10.jsonl", "c9.jsonl"):
+        (tmp_path / name).write_text("")
+    run = Run(tmp_path, "one", "10_read")
+    found = run.inputs("web c*.jsonl memory://there/x.warc.gz")
+    assert found == [*(str(tmp_path / name) for name in ("web", "c9.jsonl", "c10.jsonl")), "memory://there/x.warc.gz"]
+    assert run.inputs("") == []
+    with pytest.raises(BadInput, match=r"no file matches 'nothing\*'"):
+        run.inputs("nothing*")
+
+
+def test_texts_are_those_of_the_notebook_before(tmp_path):
+    run = Run(tmp_path, "one", "14_tokenize")
+    assert run.texts() == []
+    for notebook in ("10_read", "11_clean", "12_dedup"):
+        (run.folder / "data" / notebook).mkdir(parents=True)
+    for notebook in ("10_read", "11_clean"):
+        (run.folder / "data" / notebook / "documents.json").write_text("{}")
+    assert run.texts() == [str(run.folder / "data" / "11_clean")], "12_dedup has not come to its end"
+    assert Run(tmp_path, "one", "11_clean").texts() == [str(run.folder / "data" / "10_read")]
+    (tmp_path / "own.jsonl").write_text("")
+    assert run.texts("own.jsonl") == [str(tmp_path / "own.jsonl")]
