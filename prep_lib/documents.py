@@ -37,8 +37,8 @@ PARTS = "part-*.jsonl.zst"
 #: What stands before the signals in a table of numbers: who was measured, and what came of it.
 MEASURED = [
     ("id", "<u8"),  # the document's id, hashed: `id_hash`
-    ("source", "<u4"),  # place in "sources" of documents.json, by name: `source_hash`
-    ("language", "S8"),
+    ("source", "<u8"),  # the source's name, hashed: "sources" of documents.json says which
+    ("language", "S24"),
     ("characters", "<i4"),
     ("verdict", "<i2"),  # place in the judge's reasons; -1: kept, -2: kept without some lines
 ]
@@ -61,11 +61,6 @@ def id_hash(name: str) -> int:
     import xxhash
 
     return xxhash.xxh3_64_intdigest(name.encode("utf-8", "surrogatepass"))
-
-
-def source_hash(name: str) -> int:
-    """Return the lower half of `id_hash`."""
-    return id_hash(name) & 0xFFFF_FFFF
 
 
 @dataclass(frozen=True)
@@ -159,14 +154,18 @@ class Documents:
             ``documents``, ``characters`` (as the judge got them).
         """
         table, reasons = self.numbers(judge), [*self.reasons[judge], "kept, lines cut", "kept"]
-        rows = []
+        rows: list[dict[str, Any]] = []
         for language in np.unique(table["language"]):
             mine = table[table["language"] == language]
             for code, reason in enumerate(reasons):
                 # The last two have the codes -2 and -1.
                 found = mine["verdict"] == (code if code < len(reasons) - 2 else code - len(reasons))
                 if found.any():
-                    told = {"language": language.decode(), "reason": reason, "documents": int(found.sum())}
+                    told = {
+                        "language": language.decode("utf-8", "ignore"),
+                        "reason": reason,
+                        "documents": int(found.sum()),
+                    }
                     rows.append({**told, "characters": int(mine["characters"][found].sum())})
         return rows
 

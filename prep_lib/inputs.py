@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -210,7 +211,7 @@ def _remote_files(path: str, endings: tuple[str, ...], deep: bool) -> list[str] 
 def _chosen(paths: Iterable[str], folder: str, endings: tuple[str, ...], where: str) -> list[str]:
     found = [path for path in paths if path.lower().endswith(endings) and not os.path.basename(path).startswith(".")]
     # What an earlier step turned down lies beside its output, and is no input of the next.
-    rejected = [path for path in found if os.path.basename(path).split(".")[0].endswith("rejected")]
+    rejected = [path for path in found if _REJECTED.fullmatch(os.path.basename(path))]
     if rejected:
         told = ", ".join(sorted(map(os.path.basename, rejected)))
         emit("note", text=f"{where}: left out {told}; name a file to use it")
@@ -219,6 +220,8 @@ def _chosen(paths: Iterable[str], folder: str, endings: tuple[str, ...], where: 
         raise BadInput(f"{where}: no data file in {folder}; looked for {', '.join(endings)}")
     return chosen
 
+
+_REJECTED = re.compile(r"[^.]*rejected\.jsonl(\.gz|\.zst)?")
 
 #: Called with a path: how many parts of it its name has at least.
 Parts = Callable[[str], int]

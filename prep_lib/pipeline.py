@@ -430,7 +430,7 @@ class _Run:
                 for judge in self.stages
                 if isinstance(judge, Measuring)
             },
-            "sources": {str(stored.source_hash(name)): name for name in names},
+            "sources": {str(stored.id_hash(name)): name for name in names},
             "tallies": [[*at, number] for at, number in sorted(tallies.items())],
         }
 
@@ -596,11 +596,14 @@ class _Writer:
         """Keep what a judge measured of a document."""
         code = stored.KEPT if verdict is None else stored.CUT
         if isinstance(verdict, Drop):
-            code = self.codes[judge][verdict.reason]
-        language = str(doc.meta.get("language", "")).encode()[:8]
-        head = (stored.id_hash(doc.id), stored.source_hash(doc.source), language, len(doc.text), code)
+            code = self.codes[judge].get(verdict.reason, code)
+            if code == stored.CUT:
+                raise BadParameter(f"stage: {judge} dropped for {verdict.reason!r}, which is none of its reasons")
+        language = str(doc.meta.get("language", "")).encode("utf-8", "replace")
+        head = (stored.id_hash(doc.id), stored.id_hash(doc.source), language, len(doc.text), code)
         self.heads[judge].append(head)
-        self.values[judge].append(values)
+        # A copy: a judge may fill the same array for every document.
+        self.values[judge].append(np.array(values, np.float64))
 
     def _table(self, judge: str) -> np.ndarray:
         signals = self.judges[judge].signals

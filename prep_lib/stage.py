@@ -282,6 +282,13 @@ def _decide(stage: Any, docs: Sequence[Document]) -> list[Any]:
     return verdicts
 
 
+def _check_map(name: str, doc: Document, made: Document) -> None:
+    if made.id != doc.id:
+        raise BadParameter(f"stage: {name} made {made.id!r} of document {doc.id}; a map keeps the id")
+    if not isinstance(made.text, str) or not isinstance(made.source, str):
+        raise BadParameter(f"stage: {name} gave document {doc.id} a text or a source that is no text")
+
+
 class Counts:
     """What happened to documents, counted as it happens; a ledger at the end."""
 
@@ -308,8 +315,8 @@ class Counts:
         """Count what a stage of this contract decided about a document, and apply it."""
         if not isinstance(verdict, _VERDICTS[kind]):
             raise BadParameter(f"stage: {stage.name} gave {verdict!r} for document {doc.id}; {_ALLOWED[kind]}")
-        if isinstance(verdict, Document) and verdict.id != doc.id:
-            raise BadParameter(f"stage: {stage.name} made {verdict.id!r} of document {doc.id}; a map keeps the id")
+        if isinstance(verdict, Document) and verdict is not doc:
+            _check_map(stage.name, doc, verdict)
         # A map may change the source; the balance is kept under the one the document came in with.
         name, size, source = stage.name, len(doc.text), doc.source
         self.add(name, "in", source, characters=size)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from toy_quality import DOCS, VALUES, Toy
 from toy_shards import MASK, PACKED, build, write_shard
 
 from prep_lib.chat.diagnose import diagnose
@@ -17,19 +18,31 @@ from prep_lib.chat.symptoms import symptoms
 from prep_lib.chat.template import ChatTemplate
 from prep_lib.ledger import Ledger
 from prep_lib.markup import Html, document
+from prep_lib.record import Document
 from prep_lib.shards.compare import compare
 from prep_lib.shuffle.audit import Check
 from prep_lib.special import IM_END, IM_START
+from prep_lib.stage import journey, run
+from prep_lib.text.classifier import Classifier
+from prep_lib.text.language import Language
+from prep_lib.text.normalize import Normalize
+from prep_lib.text.quality import Quality
 from prep_lib.tokens.tokenizer import AutoTokenizer
 from widgets.doctor.page import page as draw_doctor
+from widgets.language.page import view as draw_language
+from widgets.ledger.journey import page as draw_journey
 from widgets.ledger.page import page as draw_ledger
 from widgets.mask import difference
 from widgets.mask.page import row
 from widgets.packing.page import page as draw_packing
 from widgets.packing.state import State, count
+from widgets.quality import state as rehearsal
+from widgets.quality.classifier import view as draw_classifier
+from widgets.quality.page import page as draw_rehearsal
 from widgets.shards.page import audit
 from widgets.shards.page import view as draw_shards
 from widgets.shards.state import Held
+from widgets.text_diff.page import view as draw_diff
 from widgets.tokens.page import texts, vocabulary
 from widgets.workbench import state as workbench
 from widgets.workbench.page import page as draw_workbench
@@ -50,7 +63,7 @@ FAULTY = (
 PREFER = {"prompt": f"Which? {NASTY}", "chosen": "The HDF5 shards.", "rejected": f"None. {NASTY}" * 30}
 PAGES = [
     "ledger", "packing", "row", "stream", "shards", "tokens", "workbench", "preference", "target", "doctor",
-    "difference",
+    "difference", "journey", "text_diff", "language", "quality", "classifier",
 ]  # fmt: skip
 
 
@@ -116,6 +129,33 @@ def toy_tokens(tokenizer: AutoTokenizer, lang: str) -> str:
     return vocabulary(tokenizer, ids, lang).html + texts(tokenizer, documents, lang=lang).html
 
 
+def toy_documents() -> list[Document]:
+    """Texts in two languages, broken, and with what nobody should trust everywhere."""
+    broken = f"A cafÃ© by the sea \r\n{NASTY}\u200b it\u2019s open. "
+    told = (
+        broken * 9,
+        f"海边的咖啡馆今天开门。{NASTY}" * 9,
+        f"One line of English here. 还有一行中文在这里。\n{NASTY}" * 5,
+    )
+    return [Document(f"{NASTY}#L{at}", text, NASTY, {"title": NASTY}) for at, text in enumerate(told)]
+
+
+def toy_cleaned() -> list[Document]:
+    return run([Normalize(), Language()], toy_documents()).kept
+
+
+def toy_rehearsal(lang: str) -> str:
+    """A moved limit over the toy world, a text nobody should trust beside it."""
+    documents = [*DOCS, Document(NASTY, NASTY * 20, NASTY, {"language": "en"})]
+    data = rehearsal.collect(documents, Toy(), np.vstack([VALUES, [4, 0.05]]))
+    return draw_rehearsal(rehearsal.with_value(rehearsal.start(data, lang=lang), 5.0))
+
+
+def toy_classifier(lang: str) -> str:
+    rows = [(f"good cat {at} {NASTY}", True) for at in range(9)] + [(f"bad dog {at}", False) for at in range(9)]
+    return draw_classifier(Classifier.train(rows, bits=8), toy_documents(), lang).html
+
+
 @pytest.fixture
 def write(tokenizer: AutoTokenizer, tmp_path: Path) -> Callable[[str, str], Path]:
     """Write one of the pages as a whole document and return its path."""
@@ -138,6 +178,14 @@ def write(tokenizer: AutoTokenizer, tmp_path: Path) -> Callable[[str, str], Path
             "preference": lambda: toy_workbench(tokenizer, lang, PREFER, max_length=0),
             "target": lambda: toy_workbench(tokenizer, lang, show="target", other="policy: answers"),
             "doctor": lambda: toy_doctor(tokenizer, lang),
+            "journey": lambda: draw_journey(
+                journey([Normalize(), Language(), Quality(rules="en=gopher/datatrove other=pass")], toy_documents()[0]),
+                lang,
+            ),
+            "text_diff": lambda: draw_diff(toy_documents(), toy_cleaned(), lang).html,
+            "language": lambda: draw_language(toy_cleaned(), lang=lang).html,
+            "quality": lambda: toy_rehearsal(lang),
+            "classifier": lambda: toy_classifier(lang),
             "difference": lambda: toy_difference(tokenizer, tmp_path, lang),
         }[name]()
         path = tmp_path / f"{name}-{lang}.html"

@@ -317,14 +317,42 @@ def test_a_map_keeps_the_id_and_a_stage_has_a_name_of_its_own(tmp_path: Path) ->
         name: str = "renames"
 
         def map(self, doc: Document) -> Document:
-            return replace(doc, id="1")
+            return replace(doc, id="1") if doc.text == "ab" else replace(doc, text=None)
 
     source = write(tmp_path / "a.jsonl", ["ab"])
     with pytest.raises(BadParameter, match=r"renames made '1' of document a.jsonl#L1; a map keeps the id"):
         run_files([Renames()], source, tmp_path / "out", engine="inline")
+    with pytest.raises(BadParameter, match=r"gave document a.jsonl#L1 a text or a source that is no text"):
+        run_files([Renames()], write(tmp_path / "a.jsonl", ["cd"]), tmp_path / "out", engine="inline")
     for name in ("read", "write", "a/b", ""):
         with pytest.raises(BadParameter, match="a stage cannot be named"):
             run_files([Renames(name=name)], source, tmp_path / "out", engine="inline")
+
+
+def test_a_judge_may_reuse_its_array_and_must_name_its_reasons(tmp_path: Path) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Reuses(Length):
+        held: np.ndarray = field(default_factory=lambda: np.zeros(2), hash=False)
+        reasons = ("too_short",)
+
+        def measure(self, doc: Document) -> np.ndarray:
+            self.held[0] = len(doc.text)
+            return self.held
+
+    source = write(tmp_path / "a.jsonl", ["ab", "c"])
+    run_files([Reuses()], source, tmp_path / "out", engine="inline")
+    assert Documents(tmp_path / "out").numbers("length")["length"].tolist() == [2, 1]
+    with pytest.raises(BadParameter, match="length dropped for 'too_long', which is none of its reasons"):
+        run_files([Reuses(most=1)], source, tmp_path / "out", engine="inline")
+
+
+def test_any_text_may_stand_where_a_language_is_expected(tmp_path: Path) -> None:
+    told = ("English (UK)", "English (US)", "中文语言普通话简体字", 7)
+    lines = [json.dumps({"text": "ab", "language": code}) + "\n" for code in told]
+    (tmp_path / "a.jsonl").write_text("".join(lines))
+    clean(tmp_path / "a.jsonl", tmp_path / "out")
+    found = [row["language"] for row in Documents(tmp_path / "out").funnel("length")]
+    assert found == ["7", "English (UK)", "English (US)", "中文语言普通话简"]
 
 
 def test_an_error_of_a_stage_names_it_and_the_document(tmp_path: Path) -> None:
