@@ -270,3 +270,50 @@ def names_without(page: Any, selector: str) -> list[str]:
     ]
     assert len(found) > 20
     return [node["role"]["value"] for node in found if not node.get("ignored") and not node["name"].get("value")]
+
+
+#: The first limit of the rehearsal that is moved here.
+WORDS = "gopher/datatrove:gopher_quality.plain_words>="
+WHO = ["the", "that", "with", "and", "of", "to", "be", "have"]
+
+
+def sentences(count: int) -> str:
+    """So many words of plain English, none of its sentences twice."""
+    text = [f"{WHO[at % 8]} {chr(97 + at % 26)}{chr(97 + at // 26)}ll of the road" for at in range(count)]
+    return " ".join(f"The {line} was there." if at % 2 else f"{line}," for at, line in enumerate(text))
+
+
+def test_a_limit_is_rehearsed_and_applied(browser: Any, lab: Lab) -> None:
+    from playwright.sync_api import expect
+
+    lines = (json.dumps({"text": sentences(3 + at), "source": "toy"}) + "\n" for at in range(12))
+    (lab.workspace / "short.jsonl").write_text("".join(lines), "utf-8")
+    notebook = "notebooks/11_clean.ipynb"
+    write_parameters(
+        lab.workspace / notebook, files="short.jsonl", rules="en=gopher/datatrove other=pass", run="limits"
+    )
+    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    context.set_default_timeout(90_000)
+    page = context.new_page()
+    lab.run_all(page, notebook)
+    page.locator(f".prep-choose select, {ERROR}").first.wait_for()
+    assert page.locator(ERROR).all_text_contents() == []
+    page.locator(".prep-choose select").select_option(WORDS)
+    live, typed = page.locator(".prep-page-live").first, page.locator(".prep-type input")
+    expect(typed).to_have_value("50")
+    before = live.inner_text()
+    typed.fill("10")
+    typed.press("Enter")
+    expect(live).to_contain_text("limits = ")
+    assert live.inner_text() != before
+    # The slider moves by the keyboard, and number and page follow.
+    page.locator(".prep-move [role=slider], .prep-move .noUi-handle").first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(typed).not_to_have_value("10")
+    moved = f"{WORDS}{typed.input_value()}"
+    page.locator("button.prep-apply").click()
+    expect(live).not_to_contain_text("limits = ")
+    steps = yaml.safe_load((lab.workspace / "runs/limits/recipe.yaml").read_text("utf-8"))["notebooks"]
+    (step,) = (given for each in steps for name, given in each.items() if name == "11_clean")
+    assert step["limits"] == moved
+    context.close()

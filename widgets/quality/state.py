@@ -9,6 +9,7 @@ documents nearest to the limit, on both sides         47 … 38 │ 29 … 21
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -185,11 +186,12 @@ def _columns(rules: RuleSet, table: np.ndarray) -> list[Column]:
 
 
 def _groups(names: Iterable[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    each, place, times = np.unique(np.array([*names], object).astype(str), return_inverse=True, return_counts=True)
-    order = np.argsort(-times, kind="stable")
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return tuple(map(str, each[order])), rank[place.ravel()]
+    # Not as an array of texts: one long name would make every other as long.
+    told = list(names)
+    counts = Counter(told)
+    order = sorted(counts, key=lambda name: (-counts[name], name))
+    rank = {name: at for at, name in enumerate(order)}
+    return tuple(order), np.array([rank[name] for name in told], np.int64)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -237,15 +239,16 @@ def start(data: Data, limits: str = "", lang: str = "en") -> State:
     Raises
     ------
     BadParameter
-        If `limits` names what no rule of these documents is called.
+        If `limits` names what no rule of these documents is called, or leaves a rule that keeps nothing.
     """
     moved, known = parse_limits(limits), data.limits
     for name in moved:
         if name not in known:
             raise unknown("widgets/quality", "limit", name, known)
-    state = State(data, "", (), lang)
-    for name, value in moved.items():
-        state = with_value(choose(state, name), value)
+    for rules in {limit.rules for limit in map(known.get, moved) if limit}:
+        data.sets[rules][0].moved(moved)
+    away = {name: value for name, value in moved.items() if value != known[name].preset}
+    state = State(data, "", tuple(sorted(away.items())), lang)
     return save(choose(state, next(iter(moved), _loudest(state))))
 
 
@@ -262,13 +265,25 @@ def choose(state: State, name: str) -> State:
 
 
 def with_value(state: State, value: float) -> State:
-    """Move the chosen limit; to where the preset has it, and it counts as not moved."""
+    """Move the chosen limit, up to the other limit of its rule; to where the preset has it: it is not moved."""
     if state.limit is None or math.isnan(value):
         return state
-    moved = {**dict(state.moved), state.chosen: state.limit.off if math.isinf(value) else float(value)}
+    value = state.limit.off if math.isinf(value) else _this_side(state, float(value))
+    moved = {**dict(state.moved), state.chosen: value}
     if moved[state.chosen] == state.limit.preset:
         del moved[state.chosen]
     return replace(state, moved=tuple(sorted(moved.items())))
+
+
+def _this_side(state: State, value: float) -> float:
+    """Return the value, or the rule's other limit where it would pass it: such a rule keeps nothing."""
+    limit = state.limit
+    assert limit is not None
+    name = limit._replace(side="high" if limit.side == "low" else "low").name
+    if name not in state.data.limits:
+        return value
+    other = dict(state.moved).get(name, state.data.limits[name].preset)
+    return min(value, other) if limit.side == "low" else max(value, other)
 
 
 def with_text(state: State, text: str) -> State:

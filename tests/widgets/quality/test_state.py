@@ -144,10 +144,11 @@ def test_law_the_slider_and_the_limit_agree(name: str) -> None:
     places = change.stops(state)
     assert places == sorted(set(places))
     assert {state.value, state.limit.off if state.limit else 0} <= set(places)
+    low, high = {LOW: (-math.inf, 100), HIGH: (3, math.inf)}.get(name, (-math.inf, math.inf))
     for stop in range(len(places)):
         moved = change.with_stop(state, stop)
-        assert moved.value == places[stop]
-        assert change.stop(moved) == stop
+        assert moved.value == min(max(places[stop], low), high), "the rule's other limit holds it"
+        assert change.stop(moved) == stop or moved.value != places[stop]
         assert change.with_stop(moved, stop) == moved
     between = change.with_value(state, 2.2)
     assert change.with_stop(between, change.stop(between)) == between
@@ -170,9 +171,9 @@ def test_law_limits_are_read_as_they_were_written(limits: dict[str, float]) -> N
 
 
 def test_the_form_of_the_parameter() -> None:
-    state = at(SIGNS, math.inf, at(LOW, 30, at(HIGH, 0.25)))
-    assert change.parameters(state) == {"limits": "toy/en:signs<=off toy/en:words<=0.25 toy/en:words>=30"}
-    assert change.unsaved(state) == "limits = 'toy/en:signs<=off toy/en:words<=0.25 toy/en:words>=30'"
+    state = at(SIGNS, math.inf, at(LOW, 0.25, at(HIGH, 30)))
+    assert change.parameters(state) == {"limits": "toy/en:signs<=off toy/en:words<=30 toy/en:words>=0.25"}
+    assert change.unsaved(state) == "limits = 'toy/en:signs<=off toy/en:words<=30 toy/en:words>=0.25'"
     assert change.unsaved(change.save(state)) == ""
     assert start(DATA, "toy/en:words>=3").moved == ()
 
@@ -274,3 +275,21 @@ def test_a_language_outside_the_design_is_found() -> None:
     data = collect(DOCS, Toy({"en": EN, "fr": EN, "zh": None}), VALUES)
     found = [finding for finding in change.findings(start(data))["toy/en"] if finding.kind == "other_language"]
     assert [(finding.rule, finding.share) for finding in found] == [("fr", 0.2)]
+
+
+def test_a_limit_does_not_pass_the_other_one_of_its_rule() -> None:
+    assert at(HIGH, 1.0).value == 3, "low is 3"
+    assert at(LOW, 500.0).value == 100
+    assert at(HIGH, 1.0, at(LOW, math.inf)).value == 1, "low is off"
+    for low in change.stops(at(LOW, 3.0)):
+        for high in change.stops(at(HIGH, 100.0)):
+            moved = dict(at(HIGH, high, at(LOW, low)).moved)
+            EN.moved(moved)
+    with pytest.raises(BadParameter, match="keeps nothing"):
+        start(DATA, f"{LOW}50 {HIGH}20")
+    assert dict(start(DATA, f"{LOW}200 {HIGH}300").moved) == {LOW: 200, HIGH: 300}
+
+
+def test_one_endless_name_among_many_short_ones() -> None:
+    docs = [Document(str(at), "x", "s" * (10**6 if at == 7 else 1), {"language": "en"}) for at in range(2000)]
+    assert len(collect(docs, Toy(), np.zeros((2000, 2))).sources[0]) == 2
