@@ -5,7 +5,7 @@
 
     says UTF-8, is windows-1252      Größe           some letters are no UTF-8 at all: not believed
     says ISO-8859-1, is windows-1251 Привет          decodes, but "Ïðèâåò" is no word of any language: not believed
-    says UTF-8, one byte is broken   Größ�           nearly all is UTF-8: believed, replaced = 1
+    says UTF-8, one byte is broken   Größ�           more of it is UTF-8 than is not: believed, replaced = 1
 
 How text reads is told by counting: letters that occur together in one language, no capital behind a small letter, no
 two scripts in one word, no symbol between letters; for Chinese, Japanese and Korean, the commonest characters.
@@ -30,7 +30,8 @@ SAMPLE = 2**12
 #: From this plausibility on a declared encoding is believed without looking at others.
 BELIEVED = 0.95
 
-#: From this on ASCII that may hide Chinese, Japanese or Korean is taken for that.
+#: From this on ASCII that may hide Chinese, Japanese or Korean is taken for that, and damaged UTF-8 for what else it
+#: may be.
 LIKELY = 0.7
 
 #: Of the plausibility of an encoding that a page names, and of the web's commonest one beside UTF-8: ties are theirs.
@@ -76,7 +77,8 @@ def decode(data: bytes, *, http: str | None = None, html: bool = False) -> Decod
     Notes
     -----
     Valid UTF-8 beyond ASCII is UTF-8 whatever is declared: text in another encoding is that by accident only if it is
-    a word or two.
+    a word or two. With bad bytes in it, it still is, as long as there are no more of them than valid characters and
+    no other encoding makes better writing of it; one more where UTF-8 is declared.
 
     Source
     ------
@@ -214,16 +216,38 @@ _ESCAPED = {
 
 
 def _utf8(data: bytes, declared: list[tuple[str, str]]) -> Decoded | None:
-    """Decode what is UTF-8 nearly everywhere."""
+    """Decode UTF-8, if need be with what is broken in it."""
+    said = dict(reversed(declared)).get("utf-8")
     try:
         text, replaced = data.decode("utf-8"), 0
     except UnicodeDecodeError:
         text, replaced = _replaced(data, "utf-8")
-        if replaced * 5 > sum(map(len, _NOT_ASCII.findall(text))):
+        if not _is_damaged_utf8(data, text, replaced, bool(said)):
             return None
-    return Decoded(text, "utf-8", dict(reversed(declared)).get("utf-8", "detected"), replaced)
+    return Decoded(text, "utf-8", said or "detected", replaced)
 
 
+def _is_damaged_utf8(data: bytes, text: str, replaced: int, said: bool) -> bool:
+    """Tell UTF-8 with bad bytes in it from another encoding, some bytes of which are valid UTF-8 by chance.
+
+    In windows-1252 they hardly ever are; where a character has two bytes, one in five may be.
+    """
+    valid = sum(map(len, _NOT_ASCII.findall(text))) - replaced
+    if replaced * 4 <= valid:
+        return True
+    # One bad byte spoils the others of its character; but in another encoding are more than two such places.
+    spoilt = len(_SPOILT.findall(text))
+    if (spoilt if spoilt <= 2 else replaced) > valid + said:
+        return False
+    sample = _sample(data)
+    # Not every script's letters are known to `plausibility`: the share of valid characters speaks for those.
+    own = max(plausibility(sample.decode("utf-8", "ignore")), valid / (valid + replaced), LIKELY) if valid else HOPELESS
+    # One byte beyond ASCII is hardly a character of two.
+    tried = _TRIED if len(_HIGH.findall(sample)) > 1 else _ONE_BYTE
+    return max(_reads(sample, name) for name in tried) <= own
+
+
+_SPOILT = re.compile("\ufffd{1,5}")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
@@ -308,6 +332,8 @@ _TRIED = (
     "koi8-r", "koi8-u", "iso-8859-5", "ibm866", "windows-1253", "iso-8859-7", "windows-1254", "windows-1255",
     "iso-8859-8", "windows-1256", "iso-8859-6", "windows-1257", "windows-874", "windows-1258",
 )  # fmt: skip
+
+_ONE_BYTE = tuple(name for name in _TRIED if name not in ("gb18030", "big5", "shift_jis", "euc-jp", "euc-kr"))
 
 
 # How text reads

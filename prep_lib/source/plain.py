@@ -1,7 +1,7 @@
 """A text file is one document, whatever its encoding.
 
 notes/a.txt     Document("notes/a.txt", "…", source "notes")        meta: encoding, encoding_by, replaced if any
-notes/b.txt.gz  the same; cut or corrupt: BadRecord cut_stream, corrupt_stream
+notes/b.txt.gz  the same; cut or corrupt: BadRecord damaged_file
 notes/c.txt     bytes that are no text in any encoding: Drop not_text        too long: Drop too_large
 """
 
@@ -65,7 +65,8 @@ def read_whole(path: str, max_bytes: int) -> bytes | Drop | BadRecord:
         with contextlib.closing(open_bytes(path)) as file:
             data = file.read(max_bytes + 1)
     except DamagedStream as damage:
-        return BadRecord(damage.reason, damage.detail)
+        # By a name of its own: here everybody knows how many documents are missing, one.
+        return BadRecord("damaged_file", str(damage))
     except OSError as error:
         return BadRecord("unreadable_file", error.strerror or type(error).__name__)
     return data if len(data) <= max_bytes else Drop("too_large", len(data), max_bytes)

@@ -8,10 +8,12 @@ r"""Web archives, record by record: a damaged one is counted where it stands, an
                     member at 3207     …                                     read on at the next member or header
 
     all.warc.gz     one member         the second record in it               all.warc.gz@0+488
-    old.arc, old.arc.gz, .warc.zst, WET: the same
+    old.arc, old.arc.gz, WET: the same
+    pages.warc.zst  frames as members; one without data is passed over, a dictionary in the first serves for all
 
 A record whose length is wrong ends where the next one begins. If that gives all of it, it is a Document whose meta says
-``damage: wrong_length``; if it is cut, a BadRecord.
+``damage: wrong_length``; if it is cut, a BadRecord. So does one whose length takes in whole records behind it, and one
+whose header is cut: the next record may begin in the middle of a line.
 
 Reasons of a Drop: ``warc_request``, ``warc_revisit`` … (no page in them), ``http_status``, ``content_type``,
 ``too_large``, ``not_text``. Of a BadRecord: ``no_record_header``, ``bad_header``, ``cut_record``, ``wrong_length``
@@ -25,8 +27,9 @@ import contextlib
 import io
 import os
 import re
+import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -72,7 +75,8 @@ def documents(
 
     Source
     ------
-    ISO 28500 (WARC 1.1), the ARC 1 format of the Internet Archive, RFC 9112 (chunks).
+    ISO 28500 (WARC 1.1), the ARC 1 format of the Internet Archive, IIPC's Zstandard Compression for WARC Files 1.0, RFC
+    8878 (frames of zstd), RFC 9112 (chunks).
 
     Examples
     --------
@@ -104,10 +108,23 @@ def documents(
 #: How packed members begin.
 _MEMBER = {"gz": b"\x1f\x8b\x08", "zst": b"\x28\xb5\x2f\xfd"}
 
-#: How records begin: the version and a first field; in an ARC file a line of URL, address, time, type and length.
-_WARC = re.compile(rb"(?:(?<=\n)|^)WARC/\d\.\d+\r?\n[A-Za-z]")
+#: How frames of zstd begin that hold no data, and the one of them that holds a dictionary if it is the first of a file.
+_SKIPPABLE = tuple(bytes([0x50 + number]) + b"\x2a\x4d\x18" for number in range(16))
+_GZIP, _ZSTD = (_MEMBER["gz"],), (_MEMBER["zst"], *_SKIPPABLE)
+_DICTIONARY_FRAME = _SKIPPABLE[13]
+
+#: Largest dictionary, bytes, packed and not: usual ones have some hundred thousand.
+MAX_DICTIONARY = 2**25
+
+#: How records begin: the version and a first field, in a line of its own or, behind a record that is cut, in any; in an
+#: ARC file a line of URL, address, time, type and length.
+_WARC = re.compile(
+    rb"WARC/(?:(?:(?<=\nWARC/)|(?<=^WARC/))\d\.\d+\r?\n[A-Za-z]"
+    rb"|\d\.\d+\r\n(?:WARC|warc|Content|content)-[\w-]+:)"
+)
 _ARC = re.compile(
-    rb"(?:(?<=\n)|^)([a-z][a-z0-9+.-]{0,20}:[^\s]*) ([\w.:-]+) (\d{8,18}) ([^ \n]+) (?:[^\n]* )?(-?\w+)\r?\n"
+    rb"((?:(?:(?<=\n)|^)[a-z][a-z0-9+.-]{0,20}:|https?://)[^\s]*) "
+    rb"([\w.:-]+) (\d{8,18}) ([^ \n]+) (?:[^\n]* )?(-?\w+)\r?\n"
 )
 
 #: Bytes that hold the beginning of a record.
@@ -127,7 +144,9 @@ class _Tape:
         self._file, self._raw = file, file.read(PACKED)
         # A name may lie, and the first bytes may be what is damaged.
         told = _MEMBER.get(packed or "", b"") if not self._raw.startswith((b"WARC/", b"filedesc:")) else b""
+        told = _MEMBER["zst"] if self._raw.startswith(_SKIPPABLE) else told
         self._packed = next((magic for magic in _MEMBER.values() if self._raw.startswith(magic)), told)
+        self._dictionary: zstandard.ZstdCompressionDict | None = None
         self._read = len(self._raw)  # bytes read of the file
         self._at = 0  # place of the buffer on the tape
         self._over = False  # nothing behind the last damage can be read
@@ -178,13 +197,15 @@ class _Tape:
         damaged = self.damage is not None and not self.buffer and stored != self.damaged_at
         return (self.damaged_at, 0) if damaged else (stored, self._at - begin)
 
-    def next_header(self, start: int) -> int | None:
-        """Return where in the buffer the next record begins, from `start` on."""
-        if found := self.header.search(self.buffer, start):
+    def next_header(self, start: int, stop: int = sys.maxsize) -> int | None:
+        """Return where in the buffer the next record begins, from `start` on; its header ends before `stop`."""
+        if found := self.header.search(self.buffer, start, stop):
             return found.start()
         # A member may follow without a blank line before it.
         places = (begin - self._at for begin, _ in self._members)
-        return next((at for at in places if at >= start and self.header.match(self.buffer[at : at + _LOOK])), None)
+        return next(
+            (at for at in places if start <= at < stop and self.header.match(self.buffer[at : at + _LOOK])), None
+        )
 
     def ends(self, start: int) -> bool:
         """Tell whether a record can end at `start`: only line ends are between there and the next, or the end."""
@@ -272,19 +293,62 @@ class _Tape:
         return self._stored() or self._damaged("cut_stream", "a member ends too early", self._members[-1][1])
 
     def _begin_member(self, head: bytes) -> bytes:
-        # Zeros may pad a file to a block.
-        while len(head := head.lstrip(b"\0")) < 4 and (more := self._stored()):
-            head += more
+        gz = self._packed == _MEMBER["gz"]
+        while (head := self._unpadded(head)).startswith(_SKIPPABLE) and not gz:
+            head = self._behind_skippable(head)
         if not head:
             return b""
-        offset, gz = self._read - len(head), self._packed == _MEMBER["gz"]
+        offset = self._read - len(head)
         if not head.startswith(self._packed):
             reason = "corrupt_stream" if self._member is None else "bytes_after_stream"
             reason = "cut_stream" if self._packed.startswith(head) else reason
             return self._damaged(reason, f"{head[:4].hex(' ')} begins no member", offset)
-        self._member = isal_zlib.decompressobj(wbits=31) if gz else zstandard.ZstdDecompressor().decompressobj()
+        self._member = isal_zlib.decompressobj(wbits=31) if gz else _unpack_zstd(self._dictionary)
         self._members.append((self._at + len(self.buffer), offset))
         return head
+
+    def _unpadded(self, head: bytes) -> bytes:
+        """Return the beginning of what follows; zeros may pad a file to a block."""
+        while len(head := head.lstrip(b"\0")) < 4 and self.damage is None and (more := self._stored()):
+            head += more
+        return head
+
+    def _behind_skippable(self, head: bytes) -> bytes:
+        """Return what follows a frame without data; a dictionary in it serves from here on."""
+        offset, held = self._read - len(head), bytearray(head)
+        first = offset == 0 and head.startswith(_DICTIONARY_FRAME)
+        while len(held) < 8 and (more := self._stored()):
+            held += more
+        left = 8 + int.from_bytes(held[4:8], "little")
+        if first and left > MAX_DICTIONARY:
+            return self._damaged("corrupt_stream", f"a dictionary of {left:,} bytes", offset)
+        while left > len(held):
+            if not first:
+                left -= len(held)
+                held.clear()
+            if not (more := self._stored()):
+                return self._damaged("cut_stream", "a skippable frame ends too early", offset)
+            held += more
+        self._dictionary = _dictionary(bytes(held[8:left])) if first else self._dictionary
+        if first and self._dictionary is None:
+            return self._damaged("corrupt_stream", "the dictionary cannot be read", offset)
+        return bytes(held[left:])
+
+
+def _unpack_zstd(dictionary: zstandard.ZstdCompressionDict | None = None) -> Any:
+    return zstandard.ZstdDecompressor(dict_data=dictionary).decompressobj()
+
+
+def _dictionary(data: bytes) -> zstandard.ZstdCompressionDict | None:
+    """Return the dictionary, which may be packed itself; None if it is none."""
+    try:
+        if data.startswith(_MEMBER["zst"]):
+            data = _members_unpacked(data, _unpack_zstd, (), MAX_DICTIONARY)
+        found = zstandard.ZstdCompressionDict(data, dict_type=zstandard.DICT_TYPE_FULLDICT)
+        _unpack_zstd(found)
+    except (zstandard.ZstdError, BadRecord):
+        return None
+    return found if len(data) <= MAX_DICTIONARY else None
 
 
 # Records on the tape
@@ -331,6 +395,8 @@ def _head(tape: _Tape) -> tuple[int, dict[str, str]] | BadRecord:
     while not (end := _BLANK.search(tape.buffer)):
         if len(tape.buffer) > MAX_HEADER or not tape.fill(len(tape.buffer) + 1):
             return BadRecord("bad_header", "the header does not end")
+    if tape.next_header(1, end.end()) is not None:
+        return BadRecord("bad_header", _CUT_HEADER)
     fields = _fields(bytes(tape.buffer[: end.start()]))
     if not re.fullmatch(r"\d{1,18}", length := fields.get("content-length", "")):
         return BadRecord("bad_header", f"Content-Length: {length[:40]}")
@@ -342,6 +408,8 @@ def _arc_head(tape: _Tape) -> tuple[int, dict[str, str]] | BadRecord:
     found = tape.header.match(tape.buffer)
     if not found:
         return BadRecord("no_record_header", f"begins with {bytes(tape.buffer[:20])!r}")
+    if _ARC.search(tape.buffer, found.end(1), found.end()):
+        return BadRecord("bad_header", _CUT_HEADER)
     url, _, date, kind, length = (part.decode("utf-8", "replace") for part in found.groups())
     if not length.isdecimal():
         return BadRecord("bad_header", f"length {length[:40]}")
@@ -351,6 +419,8 @@ def _arc_head(tape: _Tape) -> tuple[int, dict[str, str]] | BadRecord:
         "warc-target-uri": url, "warc-date": date, "content-type": kind, "content-length": length,
     }  # fmt: skip
 
+
+_CUT_HEADER = "the next record begins inside the header"
 
 _BLANK = re.compile(rb"\r?\n\r?\n")
 _LAST_BLANK = re.compile(rb"\r?\n(\r?\n)?\Z")
@@ -371,13 +441,13 @@ def _block(tape: _Tape, size: int, length: int, fields: dict[str, str]) -> _Reco
     """Take a record as long as it says, or, where that cannot be, up to where the next one begins."""
     end = size + length
     whole = tape.fill(end)
-    if whole and tape.ends(end):
+    if whole and tape.ends(end) and not _swallows(tape, size, end):
         return _Record(fields, _taken(tape, size, end))
     if not whole and tape.damage is not None:
         return _damaged(tape)
     more = tape.fill(end + SLIP + _LOOK)
     at = tape.next_header(size)
-    if whole and (at is None or at > end) and _BLANK.match(tape.buffer, end):
+    if whole and (at is None or at > end) and _AFTER[tape.header].match(tape.buffer, end):
         # The length is right: what follows is no record.
         return _Record(fields, _taken(tape, size, end))
     if at is None and not whole:
@@ -389,6 +459,44 @@ def _block(tape: _Tape, size: int, length: int, fields: dict[str, str]) -> _Reco
         return _Record(fields, _taken(tape, size, end), "wrong_length")
     block = _LAST_BLANK.sub(b"", _taken(tape, size, at))
     return _Record(fields, block, "wrong_length") if block else BadRecord("wrong_length", f"says {length:,}, is empty")
+
+
+def _swallows(tape: _Tape, size: int, end: int) -> bool:
+    """Tell whether a block that would end at `end` takes in other records: by its own length the last one ends there.
+
+    An archive in a page is no such case: it begins right behind a header, and a blank line more follows on it.
+    """
+    head = _BLANK.search(tape.buffer, size, end) if tape.buffer.startswith(b"HTTP/", size) else None
+    inside = (size, head.end() if head else size)
+    following = _LINE_ENDS.match(tape.buffer, end).end()  # type: ignore[union-attr]  # matches nothing, too
+    for found in _LIKE_HEADER[tape.header].finditer(tape.buffer, size - 1, end):
+        at = found.start() + 1
+        own = _own_end(tape, at, end)
+        if own is not None and own <= end and following - own <= 4 and at not in inside:
+            return True
+    return False
+
+
+def _own_end(tape: _Tape, at: int, stop: int) -> int | None:
+    """Return where a record that begins inside the block of another ends by its own length."""
+    if tape.header is _ARC:
+        found = _ARC.match(tape.buffer[at:stop])
+        return at + found.end() + int(found[5]) if found and found[5].isdigit() else None
+    head = _BLANK.search(tape.buffer, at, stop)
+    length = _LENGTH.search(tape.buffer, at, head.end()) if head else None
+    return head.end() + int(length[1]) if head and length else None
+
+
+#: What follows on a record, also where the next one is damaged: one line end is too little to prove that it ended.
+_AFTER = {_WARC: _BLANK, _ARC: re.compile(rb"\r?\nhttps?://")}
+
+#: What is searched for in every block, so begins with a byte that can be skipped to.
+_LIKE_HEADER = {
+    _WARC: re.compile(rb"\nWARC/\d\.\d+\r?\n[A-Za-z]"),
+    _ARC: re.compile(rb"\n[a-z][a-z0-9+.-]{0,20}:\S* [\w.:-]+ \d{8,18} "),
+}
+_LINE_ENDS = re.compile(rb"[\r\n]*")
+_LENGTH = re.compile(rb"\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r?\n", re.IGNORECASE)
 
 
 def _taken(tape: _Tape, start: int, stop: int) -> bytes:
@@ -526,36 +634,49 @@ def _inflated(body: bytes, max_bytes: int) -> bytes:
     >>> _inflated(zlib.compress(b"<p>one"), 100), _inflated(b"<p>one", 100)
     (b'<p>one', b'<p>one')
     """
-    for window in (47, -15):
-        unpacker = zlib.decompressobj(window)
-        with contextlib.suppress(zlib.error):
-            text = unpacker.decompress(body, max_bytes + 1)
-            if unpacker.eof or len(text) > max_bytes:
-                return text
-            if window > 0:
-                raise BadRecord("bad_content_encoding", "the packed body is cut")
+    with contextlib.suppress(zlib.error):
+        return _members_unpacked(body, lambda: zlib.decompressobj(47), _GZIP, max_bytes)
+    with contextlib.suppress(zlib.error, BadRecord):
+        return _members_unpacked(body, lambda: zlib.decompressobj(-15), (), max_bytes)
     if body[:2] != b"\x1f\x8b" and is_text(decode(body[:1000])):
         return body
     raise BadRecord("bad_content_encoding", "the body does not unpack")
 
 
+def _unzstd(body: bytes, max_bytes: int) -> bytes:
+    try:
+        return _members_unpacked(body, _unpack_zstd, _ZSTD, max_bytes)
+    except zstandard.ZstdError as error:
+        return _unpacked_before(body, str(error))
+
+
 def _unbrotlied(body: bytes, max_bytes: int) -> bytes:
     from fastwarc.stream_io import BrotliReader
 
-    return _streamed(BrotliReader(io.BytesIO(body)), body, max_bytes)
-
-
-def _unzstd(body: bytes, max_bytes: int) -> bytes:
-    return _streamed(zstandard.ZstdDecompressor().stream_reader(body), body, max_bytes)
-
-
-def _streamed(reader: Any, body: bytes, max_bytes: int) -> bytes:
     try:
-        return bytes(reader.read(max_bytes + 1))
-    except (OSError, zstandard.ZstdError) as error:
-        if body[:1] == b"<":
-            return body
-        raise BadRecord("bad_content_encoding", str(error)) from None
+        return bytes(BrotliReader(io.BytesIO(body)).read(max_bytes + 1))
+    except OSError as error:
+        return _unpacked_before(body, str(error))
+
+
+def _unpacked_before(body: bytes, detail: str) -> bytes:
+    if body[:1] == b"<":
+        return body
+    raise BadRecord("bad_content_encoding", detail)
+
+
+def _members_unpacked(body: bytes, new: Callable[[], Any], begins: tuple[bytes, ...], max_bytes: int) -> bytes:
+    """Unpack a first member and all that follow; what begins none is passed over. Stop behind `max_bytes`."""
+    text, at, stored = bytearray(), 0, memoryview(body)
+    while len(text) <= max_bytes and (at == 0 or body.startswith(begins, at)):
+        unpacker = new()
+        while not unpacker.eof and len(text) <= max_bytes:
+            if at >= len(body):
+                raise BadRecord("bad_content_encoding", "the packed body is cut")
+            text += unpacker.decompress(stored[at : at + PACKED])
+            at += PACKED
+        at = min(at, len(body)) - len(unpacker.unused_data)
+    return bytes(text)
 
 
 _UNPACK = {"gzip": _inflated, "x-gzip": _inflated, "deflate": _inflated, "br": _unbrotlied, "zstd": _unzstd}

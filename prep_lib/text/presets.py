@@ -61,8 +61,8 @@ class Rule:
         if self.signal not in SIGNALS:
             raise unknown("text/presets", f"signal of rule {self.name!r}", self.signal, SIGNALS)
         for limit in (self.low, self.high):
-            if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or limit != limit):
-                raise BadParameter(f"text/presets: a limit of rule {self.name!r} must be a number, got {limit!r}")
+            if limit is not None and not _is_number(limit):
+                raise BadParameter(f"text/presets: a limit of rule {self.name!r} must be a number, got {limit!r:.60}")
         if self.low is None and self.high is None:
             raise BadParameter(f"text/presets: rule {self.name!r} has no limit; give low, high or both")
         if self.low is not None and self.high is not None and self.low > self.high:
@@ -81,6 +81,12 @@ class Rule:
             float("-inf") if self.low is None else float(self.low),
             float("inf") if self.high is None else float(self.high),
         )
+
+
+def _is_number(limit: object) -> bool:
+    if isinstance(limit, bool) or not isinstance(limit, int | float):
+        return False
+    return abs(limit) < 10**300 if isinstance(limit, int) else math.isfinite(limit)
 
 
 @dataclass(frozen=True)
@@ -433,8 +439,11 @@ def load_rules(path: str | Path) -> RuleSet:
     ['words: 20 <= words', 'hashes: hashes <= 0.1']
     """
     try:
-        held = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        held = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Once)
+    except yaml.MarkedYAMLError as error:
+        line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        raise BadParameter(f"text/presets: {path} cannot be read as YAML: {error.problem}{line}") from None
+    except (OSError, ValueError, yaml.YAMLError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise BadParameter(f"text/presets: {path} cannot be read as YAML: {reason}") from None
     if not isinstance(held, dict):
@@ -442,9 +451,19 @@ def load_rules(path: str | Path) -> RuleSet:
     return _rule_set(held, str(path))
 
 
+class _Once(yaml.SafeLoader):
+    """YAML in which a key stands once: of two, the one that counts is not the one a person looks at."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        if twice := [str(key) for key in keys if keys.count(key) > 1]:
+            raise yaml.MarkedYAMLError(problem=f"{twice[0]!r} stands here twice", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
+
+
 def _rule_set(held: Mapping[str, Any], where: str) -> RuleSet:
     _known(held, _KEYS, where)
-    base = PRESETS[held["base"]] if "base" in held else None
+    base = PRESETS[str(held["base"])] if "base" in held else None
     reading = _reading(held, base.reading if base else Reading(), where)
     rules = _merge(base.rules if base else (), _listed(held, "rules", where), where)
     name = held.get("name")
@@ -458,7 +477,7 @@ def _rule_set(held: Mapping[str, Any], where: str) -> RuleSet:
 
 def _reading(held: Mapping[str, Any], base: Reading, where: str) -> Reading:
     words = held.get("words", base.words)
-    if words not in SPLITTERS:
+    if not isinstance(words, str) or words not in SPLITTERS:
         raise unknown("text/presets", f"words of {where}", str(words), SPLITTERS)
     stop_words = _texts(held, "stop_words", where, base.stop_words) or ()
     lines = base.lines
@@ -467,12 +486,16 @@ def _reading(held: Mapping[str, Any], base: Reading, where: str) -> Reading:
         if told is not None and not isinstance(told, dict):
             raise BadParameter(f"text/presets: lines of {where} must be a mapping or empty, got {told!r}")
         _known(told or {}, [each.name for each in fields(Lines)], f"lines of {where}")
+        for name, value in (told or {}).items():
+            kind = type(getattr(Lines(), name))
+            if type(value) is not kind:
+                raise BadParameter(f"text/presets: {name} in lines of {where} must be a {kind.__name__}, got {value!r}")
         lines = None if told is None else Lines(**told)
     return Reading(words=words, stop_words=stop_words, lines=lines)
 
 
 def _merge(base: Sequence[Rule], told: Iterable[Any], where: str) -> tuple[Rule, ...]:
-    rules = {rule.name: rule for rule in base}
+    rules, seen = {rule.name: rule for rule in base}, set[str]()
     for entry in told:
         if not isinstance(entry, dict):
             raise BadParameter(f"text/presets: a rule of {where} must be a mapping, got {entry!r}")
@@ -480,6 +503,11 @@ def _merge(base: Sequence[Rule], told: Iterable[Any], where: str) -> tuple[Rule,
         name = entry.get("name", entry.get("signal"))
         if not isinstance(name, str):
             raise BadParameter(f"text/presets: a rule of {where} needs a signal, got {entry!r}")
+        if name in seen:
+            raise BadParameter(f"text/presets: two rules of {where} are called {name!r}; give one of them a name")
+        seen.add(name)
+        if not isinstance(entry.get("remove", False), bool):
+            raise BadParameter(f"text/presets: remove of rule {name!r} in {where} must be true or false")
         if entry.get("remove"):
             if name not in rules:
                 raise unknown("text/presets", f"rule to remove in {where}", name, rules)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
+import re
 
+import numpy as np
 import pytest
 from conftest import shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from prep_lib import seeds
 from prep_lib.source.encoding import ENCODINGS, decode, named, plausibility
 
 GERMAN = "Die Größe zählt nicht, sagt der Müller: über alles entscheidet das Mehl, und süß ist es trotzdem."
@@ -83,6 +87,42 @@ def test_one_broken_byte_costs_one_character(by: str | None) -> None:
         assert found.text.replace("\ufffd", "") == text
     undefined = decode(b"\x81" + packed(GERMAN, "windows-1252"))
     assert (undefined.text, undefined.encoding, undefined.replaced) == ("\ufffd" + GERMAN, "windows-1252", 1)
+
+
+@pytest.mark.parametrize("http", [None, "utf-8"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "la liberté de réunion",
+        "Größe",
+        "naïve – and “done”",
+        "żaden człowiek",
+        "всё ясно",
+        "山里的茶",
+        "हिन्दी",
+        "caffè, però",
+    ],
+)
+def test_a_cut_or_stray_byte_does_not_make_mojibake_of_a_short_text(text: str, http: str | None) -> None:
+    """Wherever the byte is, also in a page that says nearly nothing beyond ASCII."""
+    around = ("plain words " * 20, " and more of them" * 20)
+    data = text.encode().join(word.encode() for word in around)
+    places = [at for at, byte in enumerate(data) if byte > 0x7F]
+    for at in places:
+        for damaged in (data[:at] + data[at + 1 :], data[:at] + b"\xfe" + data[at:], data[:at] + b"x" + data[at + 1 :]):
+            found = decode(damaged, http=http)
+            assert (found.text, found.encoding) == (damaged.decode("utf-8", "replace"), "utf-8")
+            assert 1 <= found.replaced <= 5
+            assert found.by == ("http" if http else "detected")
+    ended = data[: places[-1]]
+    assert decode(ended, http=http).text == ended.decode("utf-8", "replace")
+
+
+def test_one_broken_character_is_utf8_only_where_that_is_said_and_nothing_else_fits() -> None:
+    cut = b"<p>la comunidad sin distinci\xc3n alguna"
+    assert decode(cut, http="utf-8").text == "<p>la comunidad sin distinci\ufffdn alguna"
+    for text in ("<p>der Müller", "<p>Käse und Brot", "<p>© 2026", "<p>NÃO", "<p>It’s"):
+        assert decode(text.encode("cp1252"), http="utf-8").text == text
 
 
 def test_a_replacement_character_of_the_text_is_not_counted() -> None:
@@ -199,4 +239,25 @@ def test_a_thousand_characters_are_enough() -> None:
             data = texts[code].encode(ENCODINGS[name][0][0], "ignore")
             if decode(data).text != data.decode(ENCODINGS[name][0][0]):
                 wrong.append((code, name, decode(data).encoding))
+    assert wrong == []
+
+
+def test_a_bad_byte_costs_a_character_in_forty_languages() -> None:
+    """A byte deleted, put in or changed in sentences: UTF-8 wherever two characters are left to tell it by."""
+    rng = seeds.stream(5, "bad bytes")
+    with gzip.open(shared("langid/udhr.jsonl.gz"), "rt", encoding="utf-8") as file:
+        texts = [row["paragraphs"][:6] for row in map(json.loads, file)]
+    assert len(texts) >= 40
+    seen, wrong = 0, []
+    for text in itertools.chain(*texts):
+        data = text.encode()
+        places = [at for at, byte in enumerate(data) if byte > 0x7F]
+        at = places[rng.integers(len(places))] if places else 0
+        new = rng.integers(128, 256, dtype=np.uint8).tobytes()
+        for damaged in (data[:at] + data[at + 1 :], data[:at] + new + data[at:], data[:at] + b"?" + data[at + 1 :]):
+            expected = damaged.decode("utf-8", "replace")
+            if len(re.findall("[^\x00-\x7f\ufffd]", expected)) >= 2 and "\ufffd" in expected:
+                seen += 1
+                wrong += [damaged] if decode(damaged).text != expected else []
+    assert seen > 600
     assert wrong == []

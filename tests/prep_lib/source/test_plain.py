@@ -36,8 +36,8 @@ def test_packed_files_and_what_is_wrong_with_them(tmp_path: Path, ending: str, p
     whole = pack(TEXT.encode() * 100)
     path = tmp_path / f"a.txt.{ending}"
     assert read(path, whole).text == TEXT * 100  # type: ignore[union-attr]
-    assert str(read(path, whole[:-3])).startswith("cut_stream")
-    assert str(read(path, b"no stream")).startswith("corrupt_stream")
+    assert str(read(path, whole[:-3])).startswith("damaged_file: cut_stream")
+    assert str(read(path, b"no stream")).startswith("damaged_file: corrupt_stream")
     assert str(read(path, whole + b"xyz")).startswith("bytes_after_stream")
 
 

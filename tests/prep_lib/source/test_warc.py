@@ -127,6 +127,11 @@ def brotli(data: bytes) -> bytes:
     return out.getvalue()
 
 
+def skippable(content: bytes, kind: int = 13) -> bytes:
+    """A frame of zstd without data; the kind 13 may hold a dictionary."""
+    return bytes([0x50 + kind]) + b"\x2a\x4d\x18" + len(content).to_bytes(4, "little") + content
+
+
 def raw_deflate(data: bytes) -> bytes:
     packer = zlib.compressobj(wbits=-15)
     return packer.compress(data) + packer.flush()
@@ -149,6 +154,9 @@ CHUNKED = "Transfer-Encoding: chunked"
         http(raw_deflate(PAGE), "Content-Encoding: deflate"),
         http(brotli(PAGE), "Content-Encoding: br"),
         http(zstandard.compress(PAGE), "Content-Encoding: zstd"),
+        http(zstandard.compress(PAGE[:9]) + skippable(b"x") + zstandard.compress(PAGE[9:]), "Content-Encoding: zstd"),
+        http(skippable(b"x" * 9000) + zstandard.compress(PAGE) + b"xyz", "Content-Encoding: zstd"),
+        http(gzip.compress(PAGE[:9]) + gzip.compress(PAGE[9:]), "Content-Encoding: gzip"),
         http(PAGE, "Content-Encoding: zstd"),
         http(gzip.compress(zlib.compress(PAGE)), "Content-Encoding: deflate, gzip"),
         http(PAGE, "Content-Encoding: gzip"),
@@ -174,6 +182,12 @@ def test_however_a_server_packed_it_the_page_comes_out(block: bytes) -> None:
     [
         (http(gzip.compress(PAGE * 9)[:-12], "Content-Encoding: gzip"), "bad_content_encoding"),
         (http(b"\x1f\x8b\x08\x00" + bytes(range(128, 250)), "Content-Encoding: gzip"), "bad_content_encoding"),
+        (http(gzip.compress(PAGE) + gzip.compress(PAGE)[:-12], "Content-Encoding: gzip"), "bad_content_encoding"),
+        (http(zstandard.compress(PAGE * 9)[:-5], "Content-Encoding: zstd"), "bad_content_encoding"),
+        (http(zstandard.compress(PAGE)[:5], "Content-Encoding: zstd"), "bad_content_encoding"),
+        (http(zstandard.compress(PAGE) * 2 + b"\x28\xb5\x2f\xfd", "Content-Encoding: zstd"), "bad_content_encoding"),
+        (http(b"", "Content-Encoding: zstd"), "bad_content_encoding"),
+        (http(brotli(PAGE * 9)[:-5], "Content-Encoding: br"), "bad_content_encoding"),
         (http(b"\x8b" * 90, "Content-Encoding: br"), "bad_content_encoding"),
         (http(chunked(PAGE)[:-30], CHUNKED), "bad_chunks"),
         (http(chunked(PAGE[:16]) .removesuffix(b"0\r\n\r\n") + b"no chunk", CHUNKED), "bad_chunks"),
@@ -257,6 +271,40 @@ def test_a_page_that_quotes_a_record_is_one_page() -> None:
     assert texts(record(http(quoted)) + record(http())) == [quoted.decode(), PAGE.decode()]
 
 
+def placed(pack, parts: list[bytes]) -> bytes:
+    return b"".join(map(pack, parts))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_record_whose_header_is_cut_never_takes_the_next(pack) -> None:
+    """Wherever it is cut, within a line or behind one, and the next one follows without a line end."""
+    first, second, third, fourth = numbered(4)
+    for cut in range(1, len(second)):
+        told = words(texts(placed(pack, [first, second[:cut], third, fourth])))
+        assert (told[0], *told[-2:]) == ("page 0", "page 2", "page 3"), cut
+        assert len(told) == 4
+        in_header = cut < second.index(b"\r\n\r\n") + 4
+        assert not in_header or told[1] in ("no_record_header", "bad_header"), cut
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_whatever_length_a_record_tells_its_neighbours_are_read(pack) -> None:
+    """Also one that ends where another record does, so that all in between would pass for a part of the page."""
+    first, second, third, fourth = numbered(4)
+    block = second[second.index(b"HTTP/") :].removesuffix(b"\r\n\r\n")
+    for length in range(0, len(second + third + fourth) + 20):
+        told = words(texts(placed(pack, [first, record(block, length=length), third, fourth])))
+        assert (told[0], *told[-2:]) == ("page 0", "page 2", "page 3"), length
+        # What is left behind a blank line at which the record says it ends is a damaged record of its own.
+        assert len(told) == 4 or told[2:-2] == ["no_record_header"]
+
+
+def test_an_archive_that_is_a_page_is_one_record() -> None:
+    inner = b"".join(numbered(2))
+    told = texts(record(http(inner, kind="text/plain")) + record(inner, "metadata") + record(http()))
+    assert told == [inner.decode().strip(), "warc_metadata", PAGE.decode()]
+
+
 # Packed archives
 
 
@@ -329,6 +377,52 @@ def test_garbage_behind_the_last_member_is_one_failed_record() -> None:
     assert words(texts(gzip.compress(numbered(1)[0]) + bytes(16) + b"xyz")) == ["page 0", "bytes_after_stream"]
 
 
+def with_dictionary(parts: list[bytes]) -> tuple[bytes, list[bytes]]:
+    """A dictionary and the records packed with it, which nobody reads without."""
+    samples = [b"%d %s" % (number, record(http(PAGE))) for number in range(300)]
+    dictionary = zstandard.train_dictionary(4000, samples)
+    packer = zstandard.ZstdCompressor(dict_data=dictionary)
+    return dictionary.as_bytes(), [packer.compress(part) for part in parts]
+
+
+@pytest.mark.parametrize("packed", ["", ".zst"])
+@pytest.mark.parametrize("pack", [bytes, zstandard.compress])
+def test_an_archive_in_zstd_may_bring_its_dictionary(pack, packed: str) -> None:
+    parts = numbered(3)
+    dictionary, members = with_dictionary(parts)
+    frame = skippable(pack(dictionary))
+    data = frame + members[0] + skippable(b"an index", 3) + members[1] + skippable(b"", 0) + members[2]
+    told = read(data, packed)
+    assert words([text for _, text in told]) == ["page 0", "page 1", "page 2"]
+    assert [int(place) for place, _ in told] == [data.index(member) for member in members]
+    # A record that is too long is gone back to with the dictionary at hand.
+    wrong = with_dictionary([parts[0], record(http(), length=10**6), parts[2]])[1]
+    assert words(texts(frame + b"".join(wrong), packed, max_bytes=5000)) == ["page 0", "wrong_length", "page 2"]
+
+
+@pytest.mark.parametrize("content", [b"", b"an index", b"x" * 10**5])
+def test_frames_without_data_are_passed_over(content: bytes) -> None:
+    first, second = map(zstandard.compress, numbered(2))
+    for kind in range(13):
+        assert words(texts(skippable(content, kind) + first + skippable(content) + second)) == ["page 0", "page 1"]
+
+
+def test_a_dictionary_that_cannot_be_read_is_one_failed_record() -> None:
+    dictionary, members = with_dictionary(numbered(3))
+    broken = [
+        skippable(b"no dictionary"), skippable(b""), skippable(dictionary[:9]), skippable(zstandard.compress(b"x")),
+        skippable(zstandard.compress(dictionary)[:-9]), skippable(dictionary)[:4] + b"\xff" * 4 + dictionary,
+        skippable(dictionary, 2), b"",
+    ]  # fmt: skip
+    for frame in broken:
+        assert texts(frame + b"".join(members), ".zst") == ["corrupt_stream"], frame[:20]
+    for cut in range(4, len(skippable(dictionary)), 99):
+        assert texts(skippable(dictionary)[:cut], ".zst") == ["cut_stream"]
+    # What needs no dictionary is read.
+    plain = zstandard.compress(numbered(1)[0])
+    assert words(texts(broken[0] + members[0] + plain, ".zst")) == ["damaged_member", "page 0"]
+
+
 class Pipe(io.BytesIO):
     """A file that can only be read on."""
 
@@ -374,6 +468,20 @@ def test_arc_records_are_read_and_bad_ones_passed() -> None:
         file.write(data)
     page = next(found for _, found in documents(Span("memory://warc/a.arc")) if isinstance(found, Document))
     assert (page.meta["url"], page.meta["date"]) == ("http://a.example/1", "2014-02-16T05:02:21Z")
+
+
+def test_an_arc_record_never_takes_the_next() -> None:
+    """By a length that ends where another record does, or by a header that is cut behind the address."""
+    told_of = b"1 0 Somebody\nURL IP-address Archive-date Content-type Archive-length\n\n"
+    first, second, third = (arc(f"http://a.example/{number}", http(b"<p>page %d" % number)) for number in range(3))
+    head = arc("filedesc://a.arc", told_of) + first
+    for length in range(len(second + third) + 9):
+        wrong = arc("http://a.example/1", http(b"<p>page 1"), length=length)
+        told = words(texts(head + wrong + third))
+        assert (told[1], told[-1], len(told)) == ("page 0", "page 2", 4), length
+    for cut in range(len("http://a.example/1 "), second.index(b"\n")):
+        told = words(texts(head + second[:cut] + third))
+        assert (told[1], told[-1], len(told)) == ("page 0", "page 2", 4), cut
 
 
 # Real archives

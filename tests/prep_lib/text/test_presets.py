@@ -175,3 +175,24 @@ def test_a_file_that_could_not_work_is_refused(tmp_path, text, message):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(BadParameter, match=r"none\.yaml cannot be read as YAML"):
         load_rules(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("rules: [{signal: words, low: 3}, {signal: words, high: 9}]", "two rules of .* are called 'words'"),
+        ("name: again\nrules: [{signal: words, low: 3}]", "'name' stands here twice in line 1"),
+        ("rules: [{signal: words, low: 3, low: 4}]", "'low' stands here twice in line 2"),
+        ("base: c4/datatrove\nrules: [{name: c4.braces, remove: 'no'}]", "must be true or false"),
+        ("lines: {end_marks: 'no'}\nrules: [{signal: words, low: 3}]", "end_marks in lines of .* must be a bool"),
+        ("base: [x]\nrules: []", "unknown"),
+        ("words: [english]\nrules: [{signal: words, low: 3}]", "unknown words of"),
+        ("rules: [{signal: words, low: .inf}]", "must be a number, got inf"),
+        ("rules: [{signal: words, low: " + "9" * 400 + "}]", "must be a number, got 9"),
+        ("rules: [{signal: words, low: 3}", "cannot be read as YAML: .* in line"),
+    ],
+)
+def test_what_a_file_says_is_never_read_as_something_else(tmp_path, text, told):
+    (tmp_path / "mine.yaml").write_text(f"name: mine\n{text}\n")
+    with pytest.raises(BadParameter, match=told):
+        load_rules(tmp_path / "mine.yaml")
