@@ -38,7 +38,7 @@ def test_packed_files_and_what_is_wrong_with_them(tmp_path: Path, ending: str, p
     assert read(path, whole).text == TEXT * 100  # type: ignore[union-attr]
     assert str(read(path, whole[:-3])).startswith("damaged_file: cut_stream")
     assert str(read(path, b"no stream")).startswith("damaged_file: corrupt_stream")
-    assert str(read(path, whole + b"xyz")).startswith("bytes_after_stream")
+    assert str(read(path, whole + b"xyz")).startswith("damaged_file: bytes_after_stream")
 
 
 def test_a_broken_byte_is_replaced_and_counted(tmp_path: Path) -> None:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lxml import etree
 
 from prep_lib.text import page
@@ -75,3 +80,37 @@ def test_what_was_run_together_is_put_apart() -> None:
     )
     assert page.apart("One Two bold 三つ", tree) == "One\n\nTwo bold\n\n三つ"
     assert page.apart("Something else", tree) == "Something else"
+
+
+@pytest.mark.parametrize(
+    ("html", "attributes"),
+    [
+        ("no tag, a=b c=d", 0),
+        ("< p a b c>", 0),
+        ("<p>a=1 b=2</p>", 0),
+        ("<p a b/c  d=1 e = '1 2' f=\"x>y\">g h", 6),
+        ("<p a='b'c=\"d\"e>", 3),
+        ("<p =a ==b c=>d e", 2),
+        ("<p a=b'c d\"e>f'", 2),
+        ("<p a='never closed b c", 1),
+        ("<img src='data:image/png;base64," + "A+/=" * 10_000 + "'>", 1),
+        ("<p a=\"<b c d e='x'>\" f>", 3),
+        ("<script>if(a<b c='</script><p d e f>'", 3),
+    ],
+)
+def test_the_attributes_of_the_longest_tag_are_counted(html: str, attributes: int) -> None:
+    assert page.survey(html) == (html.count("<"), attributes)
+
+
+#: One attribute, as the states of the standard read it; a value that is not closed goes on to the end.
+ATTRIBUTE = r"""[^\s/>][^\s/>=]*(?:\s*=\s*(?:"[^"]*(?:"|$)|'[^']*(?:'|$)|[^\s"'>][^\s>]*)?)?"""
+TAG = re.compile(rf"<[a-zA-Z][^\s/>]*+((?:[\s/]*+{ATTRIBUTE})*+)".replace(")?)?", ")?+)?+"))
+
+
+@given(st.text(alphabet="<>pq =/\"'\té", max_size=40))
+def test_every_start_is_followed_as_if_it_were_the_only_one(html: str) -> None:
+    starts = [TAG.match(html, at) for at in range(len(html))]
+    most = max((len(re.findall(rf"[\s/]*+({ATTRIBUTE})", one[1])) for one in starts if one), default=0)
+    assert page.survey(html) == (html.count("<"), most)
+    units = np.frombuffer(html.encode("utf-16-le"), np.uint16)
+    assert page.count_attributes.python(units) == page.count_attributes(units)
