@@ -5,6 +5,8 @@
     Track 3 – DrÃ¥ber                  ──▶   Track 3 – Dråber        what stands outside a run is never touched
     Belgiâš´                           ──▶   Belgiâš´   left: 1      a symbol inside a word fits nowhere
     Spaß…   „Größe“                    ──▶   the same                these are bytes of UTF-8, but nothing looks wrong
+    “A MANHÃ”                          ──▶   “A MANHÃ” left: 1      a capital letter and a quote, or else an Ô:
+                                                                     clean text is never risked
 
 What decides is a run and one character on each side of it, a blank where the word ends: so a word is treated the same
 alone and in a book. ftfy (its `badness`) says whether a run looks wrong; it is asked only about runs.
@@ -43,11 +45,33 @@ _TEETH = re.compile("(?:[\xc2-\xde][^A-Za-z\xc0-\xff]){3}")
 #: What may stand behind the first letter of a word that is broken off.
 _PAUSES = frozenset("…–—‘’“”«»‹›·")
 
+#: What stands behind a word, with nothing of the word after it.
+_ENDS = frozenset("”’“‘»›«‹´™®…–—•†‡¹²³¶")
+
+#: The same, but only behind two capital letters or in a pair of quotes: ``Ã©`` is a word, ``Â·`` a dot in a list.
+_ENDS_OF_CAPITALS = frozenset("©¨·")
+
+#: What stands between two words without a blank.
+_BETWEEN = frozenset("…–—’´·•")
+
+#: Small letters a capital in a small word may stand for; the rest of Latin is for phonetics, and chance.
+_SMALL = frozenset(filter(str.islower, map(chr, range(0xDF, 0x180)))) | set("ơưșț")
+
+#: What stands behind a sign in mathematics.
+_SUMS = {"√": "±µ∂∑∏π∫∞", "≈": "±µ∂∑∏π∫∞≤≥≠£¢¥"}
+
+#: No word of today: letters out of use, a capital or a sign where none belongs. ДӘРІС® and СІЛАС•ВІ would say them.
+_ODD_CYRILLIC = re.compile("[\u0460-\u0481]|[а-џ][Ѐ-Я]|ѕ[\xa0-\xff]")
+
 #: Scripts that are written together.
 _TOGETHER = {
     "CJK": "HAN", "HIRAGANA": "HAN", "KATAKANA": "HAN", "KATAKANA-HIRAGANA": "HAN", "BOPOMOFO": "HAN",
     "HANGUL": "HAN", "IDEOGRAPHIC": "HAN", "FULLWIDTH": "HAN", "HALFWIDTH": "HAN",
 }  # fmt: skip
+
+
+#: Where a run that looks wrong begins and stops, and what it says; None where that does not fit.
+_Run = tuple[int, int, str | None]
 
 
 @dataclass(frozen=True)
@@ -144,8 +168,10 @@ def repair(text: str) -> Repaired:
     Notes
     -----
     A run is read again when it decodes as UTF-8 (as often as it was misread), looks wrong, and what it says fits in:
-    letters of the script beside it, no symbol between letters, no control or unassigned character. A C1 control
-    outside a run becomes the character Windows-1252 has in its place, as browsers read it (`\\x92` is an apostrophe).
+    letters of the script beside it, no symbol between letters, no control or unassigned character. A capital letter
+    and a mark that may stand behind it (``Ã”``, ``É…``, ``Å²``) are left where no letter beside them says that they
+    are one word: they may be right. A C1 control becomes the character Windows-1252 has in its place, as browsers
+    read it (`\\x92` is an apostrophe), unless it is a byte of a run of another encoding that is left.
 
     Source: ftfy 6.3 (the rules that tell what looks wrong); the WHATWG encoding standard (C1 controls).
 
@@ -156,20 +182,36 @@ def repair(text: str) -> Repaired:
     >>> repair("Belgiâš´ en coâš´rdinatie")
     Repaired(text='Belgiâš´ en coâš´rdinatie', runs=0, left=((5, 8), (14, 17)))
     """
-    runs, before = 0, None
-    while text != before:  # each round that changes something leaves fewer characters, or fewer C1 controls
-        before = text
-        text, mended = _mend(text)
-        text, restored = _C1.subn(lambda found: _FROM_C1[found[0]], text)
-        runs += mended + restored
-    left = sorted((start, stop) for start, stop, said in _everywhere(text) if said is None)
-    return Repaired(text, runs, _joined(left))
+    runs, changed = 0, 1
+    left: tuple[tuple[int, int], ...] = ()
+    while changed:  # each round that changes something leaves fewer characters, or fewer C1 controls
+        found = list(_everywhere(text))
+        text, changed = _mend(text, found)
+        if not changed:
+            left = _joined(sorted((start, stop) for start, stop, said in found if said is None))
+            text, changed = _restore(text, found)
+        runs += changed
+    return Repaired(text, runs, left)
 
 
-def _mend(text: str) -> tuple[str, int]:
+def _restore(text: str, left: list[_Run]) -> tuple[str, int]:
+    """C1 controls as Windows-1252; not in a run of another encoding, where that is another byte, or none."""
+    if not _C1.search(text):
+        return text, 0
+    windows = _table("cp1252").run
+    kept = _joined(sorted((start, stop) for start, stop, _ in left if not windows.fullmatch(text, start, stop)))
+    parts, runs, at = [], 0, 0
+    for start, stop in (*kept, (len(text), len(text))):
+        part, restored = _C1.subn(lambda found: _FROM_C1[found[0]], text[at:start])
+        parts += [part, text[start:stop]]
+        runs, at = runs + restored, stop
+    return ("".join(parts), runs) if runs else (text, 0)
+
+
+def _mend(text: str, found: list[_Run]) -> tuple[str, int]:
     """Read the longest runs again; of two that overlap the shorter may be chance."""
     chosen: list[tuple[int, int, str]] = []
-    for start, stop, said in sorted(_everywhere(text), key=lambda run: (run[0] - run[1], run[0])):
+    for start, stop, said in sorted(found, key=lambda run: (run[0] - run[1], run[0])):
         if said is not None and all(stop <= other[0] or other[1] <= start for other in _around(chosen, start)):
             insort(chosen, (start, stop, said))
     parts, at = [], 0
@@ -185,11 +227,11 @@ def _around(chosen: list[tuple[int, int, str]], start: int) -> list[tuple[int, i
     return chosen[max(at - 1, 0) : at + 1]
 
 
-def _everywhere(text: str) -> Iterator[tuple[int, int, str | None]]:
+def _everywhere(text: str) -> Iterator[_Run]:
     return (run for encoding in ENCODINGS for run in _judged(text, encoding))
 
 
-def _judged(text: str, encoding: str) -> Iterator[tuple[int, int, str | None]]:
+def _judged(text: str, encoding: str) -> Iterator[_Run]:
     """Every run that looks wrong, and what it says; None where that does not fit. A whole run, or else its parts."""
     table = _table(encoding)
     for found in table.run.finditer(text):
@@ -227,11 +269,13 @@ def _verdict(run: str, left: str, right: str, encoding: str) -> _Judgement | Non
         return None
     fits = _fits(said, left, right)
     if _looks_bad(left + run + right) or _is_no_word(run, said, left, right):
-        return _Judgement(said if fits else None)
+        return _Judgement(said if fits and not _may_be_right(run, said, left, right) else None)
     return _Judgement(None) if _may_be_broken(run, said, right, fits) else None
 
 
 def _beside(character: str) -> str:
+    """What stands beside a run: a blank at an end, and a C1 control as what it will be."""
+    character = _FROM_C1.get(character, character)
     return " " if character.isspace() or not character else character
 
 
@@ -267,6 +311,48 @@ def _is_no_word(run: str, said: str, left: str, right: str) -> bool:
         return said.islower()
     # Ã…lesund, Ãœber: no word begins so; but Ä…hm and Ä–hm are how somebody stammers
     return not left.isalpha() and right.islower() and (run[0] == "Ã" or run[1] not in _PAUSES)
+
+
+def _may_be_right(run: str, said: str, left: str, right: str) -> bool:
+    """Tell letters and marks as people write them: “A MANHÃ”, NESTLÉ’S, Ä–Ö, 5 Å²; the word beside decides."""
+    letter, mark = run[0], _FROM_C1.get(run[-1], run[-1])
+    if len(said) > 1:
+        odd = left.isalpha() or _ODD_CYRILLIC.search(said) is not None  # ДӘРІС† in a word
+        return (odd and run[0] in "РС" and len(said) <= 3) or _is_stammer(run, mark, said, right)
+    if len(run) > 2:  # modernità¹”, touché†…; but â†’
+        word = letter.islower() and (letter != "â" or left.isalpha())
+        return word and (run[1] in _ENDS or run[1].islower()) and mark in _ENDS
+    if not letter.isalpha():
+        return _is_drawn(letter, mark, left, right)
+    if mark.isalpha():  # TUDÍŽ, OPÄŤ
+        return mark.isupper() and left.isupper() and not (right.islower() or (said.isupper() and said < "\u0180"))
+    return _is_mark_behind(letter, mark, said, left, right)
+
+
+def _is_stammer(run: str, mark: str, said: str, right: str) -> bool:
+    """Capitals with pauses between them: Ö…Ö…Ö”, A–Ã–Õ–."""
+    paused = all(letter.isupper() for letter in run[::2]) and all(pause in "…–—’" for pause in run[1:-1:2])
+    return paused and len(run) % 2 == 0 and _is_mark_behind(run[-2], mark, said[-1], run[-3], right)
+
+
+def _is_drawn(sign: str, mark: str, left: str, right: str) -> bool:
+    """Mathematics and a tree of files: √µ, ≈£5, ├édition; but Espa√±a and M├ñrz."""
+    if sign == "├":
+        return mark.isalpha() and not left.isalpha()
+    return mark in _SUMS.get(sign, "") and not (left.isalpha() and right.islower())
+
+
+def _is_mark_behind(letter: str, mark: str, said: str, left: str, right: str) -> bool:
+    """Whether a capital letter ends a word here and the mark stands behind it."""
+    if letter.isupper() and left.islower() and (said in _SMALL or not said.isalpha()):
+        return False  # BrnÄ›, mÂ²: no capital ends a small word
+    if not said.isalpha() and (left.isdigit() or left in ".,;:!?%)"):  # 20Â°, so.Â», 3Ã—4
+        return False
+    if right.islower():  # É’s; but Ã…lesund, Ã´ter, CÃ´te: no word begins with Ã, and an acute behind it is none
+        return mark in _BETWEEN and not (letter == "Ã" and (mark == "´" or (mark != "’" and not left.isupper())))
+    if right.isupper():  # NESTLÉ‘S would have a small letter between capitals
+        return mark in _BETWEEN or (said.islower() and said != "ß")
+    return mark in _ENDS or (mark in _ENDS_OF_CAPITALS and (left.isupper() or left == mark)) or letter + mark == "Å±"
 
 
 def _may_be_broken(run: str, said: str, right: str, fits: bool) -> bool:

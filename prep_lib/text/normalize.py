@@ -296,14 +296,11 @@ class Normalize:
         if not (broken or found & ANY or self.punctuation or _is_ragged(text) or not _is_composed(text, found)):
             return text, {}
         counts: Counter[str] = Counter()
-        now = self._lines(text, found, counts)
-        if now is not text:
-            found = _flags(now)
-            broken = _is_broken(now, found)
+        now = text
         for _ in range(ROUNDS):
-            before = _brought_together(counts)
+            before = now
             now = self._round(now, found, broken, counts)
-            if _brought_together(counts) == before:
+            if now == before:
                 return (text if now == text else now), {kind: n for kind, n in counts.items() if n}
             found = _flags(now)
             broken = _is_broken(now, found)
@@ -323,6 +320,10 @@ class Normalize:
 
     def _round(self, text: str, found: int, broken: bool, counts: Counter[str]) -> str:
         counts["mojibake_left"] = 0
+        lines = self._lines(text, found, counts)
+        if lines is not text:
+            text, found = lines, _flags(lines)
+            broken = _is_broken(text, found)
         if broken or found & CHARACTERS or not _is_composed(text, found):
             spared = (token.span() for token in MARKER.finditer(text))
             text = _outside(text, spared, lambda part: self._characters(part, found, broken, counts))
@@ -442,14 +443,6 @@ def _pile() -> re.Pattern[str]:
 def _marks() -> str:
     """Return the characters of the lowest plane that are put in order behind a letter."""
     return "".join(character for character in map(chr, range(0x10000)) if unicodedata.combining(character))
-
-
-#: What cannot make room for another change: a line end or a blank for one of another kind, or one less at an end.
-_ALONE = ("newlines", "blank", "trailing", "blank_lines", "mojibake_left")
-
-
-def _brought_together(counts: Counter[str]) -> int:
-    return sum(counts.values()) - sum(counts[kind] for kind in _ALONE)
 
 
 def _count(counts: Counter[str], kind: str, text: str, places: int) -> str:

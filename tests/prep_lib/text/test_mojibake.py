@@ -36,6 +36,11 @@ def misread(text: str, encoding: str) -> str:
         ("donÃ¢â‚¬â„¢t", "don’t"),  # read wrongly twice
         ("ÃƒÂ©tÃƒÂ©", "été"),
         ("Â\xa0x ï»¿y", "\xa0x \ufeffy"),
+        ("KÃ¶ln CÃ´te Ã–sterreich Ã„rger ESPAÃ‘A CÃ”TE GRÃœN", "Köln Côte Österreich Ärger ESPAÑA CÔTE GRÜN"),
+        ("oÃ¹ Ã© Ã¨ Ã€ jÅ³ BrnÄ›” cafÃ©… oraÈ™", "où é è À jų Brně” café… oraș"),
+        ("mÂ² 20Â°C Â© so.Â» motÂ» 3Ã—4 Â· â†’", "m² 20°C © so.» mot» 3×4 · →"),
+        ("Espa√±a K√∂ln M├ñrz", "España Köln März"),
+        (misread("мы вКонтакте", "cp1251"), "мы вКонтакте"),
     ],
 )
 def test_what_is_read_again(broken: str, meant: str) -> None:
@@ -68,6 +73,58 @@ def test_what_is_left_is_the_same_and_counted_if_it_looks_wrong(text: str, left:
     assert (found.runs, len(found.left)) == (0, left)
 
 
+#: What closes a quotation, marks a name or a note, or makes a pause.
+MARKS_BEHIND = "”’“‘»›«‹´™®…–—•†‡¹²³¶!"
+CAPITALS = [*filter(str.isupper, map(chr, range(0xC0, 0x180))), *"ВГРСЁЖΑΩ"]
+
+
+@pytest.mark.parametrize("mark", MARKS_BEHIND)
+def test_a_capital_letter_and_the_mark_behind_it_are_no_letter(mark: str) -> None:
+    """A repair never makes clean text worse: A MANHÃ in quotes is no MANHÔ."""
+    words = [f"{before}{letter}{mark}" for letter in CAPITALS for before in ("", "“", "l’", "“MANH", "“A ", "字“")]
+    for behind in (" e", ".", "”", "…", ")", "的"):
+        text = "\n".join(word + behind for word in words)
+        assert repair(text).text is text
+
+
+@pytest.mark.parametrize("mark", "…–—’•")
+def test_a_pause_between_capitals_is_no_letter(mark: str) -> None:
+    words = [f"{word}{letter}{mark}{behind}" for letter in CAPITALS for word in ("MANH", "") for behind in "SÉ"]
+    if mark != "•":  # Õ•Õ• are bytes of Armenian before they are a list
+        words += [f"“{(letter + mark) * times}{end}" for letter in CAPITALS for times in (2, 3) for end in "”!"]
+    text = "\n".join(words)
+    assert repair(text).text is text
+    text = "\n".join(f"{word}{mark}disse" for word in ("MANHÃ", "É", "Ä", "perchÈ", "HYVÄ"))
+    assert repair(text).text is text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "5 Å², 5Å³, 5 Å±0.1, N·Å·m",
+        "√µ, √±1, ≈£5 ├édition",
+        "LIBERTÉ¹ UNICITÉ¶ CAFÉ¦BAR NESTLÉ‘S NESTLÉ’s",
+        "“modernità¹” touché†… é†” à²” Numâ†…",
+        "muß‡ daß® Schuß«的 Tomáš›的",
+        "TUDÍŽ² OPÄŤ³ TOTÉŽ¹",
+        "ДӘРІС® ДӘРІС† СІЛАС•СІЛАС ВІСАГІНАС•ВІСАГІНАС «СССР» “СССР”",
+        "¨MANHÃ¨ ´Ã´ ¨Ã¨",
+    ],
+)
+def test_signs_as_people_write_them_stay(text: str) -> None:
+    assert repair(text).text is text
+
+
+def test_the_bytes_of_a_run_that_is_left_stay_as_they_came() -> None:
+    """As Windows-1252 they would be other bytes, or none, of the encoding the run was read in."""
+    for run in (misread("Ş☘Č", "cp1250"), "Ĺ\x98", "Ă\x83", "Р\x98"):
+        beside = "中" + run + "中" if len(run) == 2 else "a" + run + "b"
+        found = repair(f"\x93{beside}\x94")
+        assert found.text == f"“{beside}”"
+        assert [found.text[start:stop] for start, stop in found.left] == [run]
+    assert repair("\x93LIBERTÉ\x94 É…\x94").text == "“LIBERTÉ” É…”"  # the same bytes either way
+
+
 def test_what_is_left_is_told_by_place() -> None:
     text = "é Belgiâš´"
     assert [text[start:stop] for start, stop in repair(text).left] == ["âš´"]
@@ -87,10 +144,10 @@ def test_a_word_is_treated_the_same_alone_and_in_a_text(words: list[str], betwee
     assert len(together.left) == sum(len(found.left) for found in alone)
 
 
-MEANT = st.text(st.sampled_from("éåßž’“…Яя中ا😀א\xa0 a"), max_size=5)
+MEANT = st.text(st.sampled_from("éåßž’“…ЯяИŘÃ中ا😀א\xa0\u2028 a"), max_size=5)
 BROKEN = st.builds(misread, MEANT, st.sampled_from([*ENCODINGS, "latin-1"]))
 TEXTS = st.lists(
-    st.sampled_from([*"Ã©…â€™ÂÅžÐ¸ÑРС°ёГ√‚Ä├ΓÇö\x92\x81\xa0aAéß \n"])
+    st.sampled_from([*"Ã©…â€™ÂÅžÐ¸ÑРС°ёГ√‚Ä├ΓÇö”»²ÉĂĹ\x98\x83\x94\x92\x81\xa0\u2028aAéß \n"])
     | BROKEN
     | BROKEN.map(lambda text: misread(text, "cp1252"))
     | st.characters(codec="utf-8"),

@@ -165,6 +165,10 @@ SCOTLAND = "🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"
         ("a  \nb\t\n\u3000\nc \t", "a\nb\n\nc", {"trailing": 4}),
         ("a\n\n\n\n\n\nb", "a\n\n\nb", {"blank_lines": 1}),
         ("Belgiâš´", "Belgiâš´", {"mojibake_left": 1}),
+        ("lineâ€¨next â€©", "line\nnext\n", {"newlines": 2, "mojibake": 2, "trailing": 1}),
+        ("a\u200d\u3000", "a", {"joiner": 1, "trailing": 1}),
+        ("“A MANHÃ”\r", "“A MANHÃ”\n", {"newlines": 1, "mojibake_left": 1}),
+        ("中Ĺ\x98中\x92\x81", "中Ĺ\x98中’", {"mojibake": 1, "control": 1, "mojibake_left": 1}),
         ("a\u200b \n\r\n\n\n\nb", "a\n\n\nb", {"newlines": 1, "invisible": 1, "trailing": 1, "blank_lines": 1}),
         ("", "", {}),
         (" ", "", {"trailing": 1}),
@@ -233,7 +237,10 @@ NASTY = [
     "\x1b[0m", "\x00", "\x7f", "\u200b", "\u200c", "\u200d", "\ufeff", "\u2060", "\u200e", "\u202e", "\u2028", "\u202f",
     "\u3000", "\u2003", "\u2000", "\u0301", "\u0303", "\u0338", "\u0315", "\u0344", "\u1100", "\u1161", "\u11a8", "가",
     "\u0e01", "\u0e33", "م", "ی", "क", "्", "ष", "👨", "👩", "🏴", "\U000e0067", "\U000e007f", "\ufe0f", "\ufffe",
-    "\ud83d", "\ude00", "\ue000", "\u212b", "\u0958", "\u1820", "\u1025", "\u102e", "<|a|>", *CONTROL_TOKENS, SCOTLAND,
+    "\ud83d", "\ude00", "\ue000", "\u212b", "\u0958", "\u1820", "\u1025", "\u102e", "\u2029",
+    "â€¨", "â€©", "â€‹", "Â\xad", "Â\xa0", "ã€€", "ï»¿", "â€\x8d", "\x94", "\x98", "Ĺ\x98", "Ă\x83",
+    "“A MANHÃ”", "СССР»",
+    "<|a|>", *CONTROL_TOKENS, SCOTLAND,
     "donâ€™t", "Ã…lesund", "Belgiâš´", "Spaß…", "Ä–hm", "РџСЂРёРІРµС‚", "ÃƒÂ©", "‚Äô", "caf√©",
 ]  # fmt: skip
 ANY_TEXT = st.lists(st.sampled_from(NASTY) | st.characters(), max_size=14).map("".join)
