@@ -8,15 +8,16 @@ meta["language"]   en ──▶ fineweb/code ──▶ signals ──▶ first r
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from prep_lib.errors import BadParameter, unknown
+from prep_lib.errors import BadParameter, BadRecord, unknown
 from prep_lib.record import Cut, Document, Drop
+from prep_lib.text.language import languages
 from prep_lib.text.presets import PRESETS, Rule, RuleSet, load_rules, parse_limits
 from prep_lib.text.signals import SIGNALS, cuts, measure
 
@@ -38,7 +39,8 @@ class Quality:
         Limits of single rules in the place of their own, as the rehearsal writes them:
         ``"fineweb/code:fineweb.short_lines<=0.5 gopher/datatrove:gopher_quality.words>=off"``.
     force : bool
-        True: a rule set may meet a language it was not made for, and a document whose language nobody told.
+        True: a rule set may meet a language it was not made for, and a document whose language nobody told; codes need
+        not be those of `Language`.
 
     Raises
     ------
@@ -69,8 +71,13 @@ class Quality:
     routes: Mapping[str, RuleSet | None] = field(init=False, repr=False, hash=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.limits, str):
+            raise BadParameter(f"text/quality: limits must be one text such as 'mine:words>=30', got {self.limits!r}")
         # Read at birth: the stage carries the rules, not the name of a file that may change.
-        object.__setattr__(self, "routes", _moved(_routes(self.rules), parse_limits(self.limits)))
+        routes = _routes(self.rules)
+        if not self.force:
+            _check_codes(routes)
+        object.__setattr__(self, "routes", _moved(routes, parse_limits(self.limits)))
 
     @cached_property
     def signals(self) -> tuple[str, ...]:
@@ -103,10 +110,12 @@ class Quality:
         )
 
     def _find(self, language: str | None) -> RuleSet | None:
+        if language is None and not self.force and not self._any_language:
+            raise BadParameter(_UNTOLD)
         for code in (language or "other", "other"):
             if code in self.routes:
                 return self.routes[code]
-        if language is None and len(self.routes) == 1 and self.force:
+        if language is None and len(self.routes) == 1:
             return next(iter(self.routes.values()))
         if language is None:
             raise BadParameter(_UNTOLD)
@@ -114,6 +123,12 @@ class Quality:
             f"text/quality: rules={self.rules!r} say nothing about language {language!r}; add {language}=pass, "
             f"{language}=RULESET or other=pass"
         )
+
+    @property
+    def _any_language(self) -> bool:
+        """Whether one rule set, made for any language, serves all documents: then nobody need have told theirs."""
+        rules = self.routes.get("other")
+        return len(self.routes) == 1 and rules is not None and rules.languages is None
 
     def measure(self, doc: Document) -> np.ndarray:
         """Measure one document.
@@ -141,12 +156,12 @@ class Quality:
         rules = self._route(doc)
         if rules is None:
             return None
-        row = values[self._columns[rules.name]]
-        broken = _broken(rules, row[None])[0]
-        if broken.any():
-            rule = rules.rules[place := int(broken.argmax())]
-            value, (_, low, high) = float(row[int(rules.bounds[place, 0])]), rules.bounds[place].tolist()
-            return Drop(f"{rules.name}:{rule.name}", value, high if value > high or rule.low is None else low)
+        row = values[self._columns[rules.name]].tolist()
+        # A row is short: a loop over numbers takes less time than one call of numpy.
+        for rule, (column, low, high) in zip(rules.rules, self._bounds[rules.name], strict=True):
+            value = row[int(column)]
+            if not low <= value <= high:
+                return Drop(f"{rules.name}:{rule.name}", value, high if value > high or rule.low is None else low)
         return _cut(doc, rules, row)
 
     def judge(self, doc: Document) -> Drop | Cut | None:
@@ -154,8 +169,11 @@ class Quality:
         return self.verdict(doc, self.measure(doc))
 
     def _route(self, doc: Document) -> RuleSet | None:
+        language = doc.meta.get("language")
+        if language is not None and (not isinstance(language, str) or not language):
+            raise BadRecord("no_language_code", f"meta['language'] is {language!r:.60}")
         try:
-            return self.route(doc.meta.get("language"))
+            return self.route(language)
         except BadParameter as error:
             raise BadParameter(f"{error} (document {doc.id})") from None
 
@@ -164,8 +182,12 @@ class Quality:
         at = {name: column for column, name in enumerate(self.signals)}
         return {rules.name: np.array([at[name] for name in rules.signals]) for rules in self.routes.values() if rules}
 
+    @cached_property
+    def _bounds(self) -> dict[str, list[list[float]]]:
+        return {rules.name: rules.bounds.tolist() for rules in self.routes.values() if rules}
 
-def _cut(doc: Document, rules: RuleSet, row: np.ndarray) -> Drop | Cut | None:
+
+def _cut(doc: Document, rules: RuleSet, row: Sequence[float]) -> Drop | Cut | None:
     if rules.lines is None:
         return None
     chars, kept = (row[rules.signals.index(name)] for name in ("chars", "kept_chars"))
@@ -189,7 +211,24 @@ def _routes(rules: str) -> dict[str, RuleSet | None]:
         if language in routes:
             raise BadParameter(f"text/quality: rules name {language!r} twice")
         routes[language] = _named(name)
+    _check_apart([rules for rules in routes.values() if rules])
     return routes
+
+
+def _check_apart(used: Sequence[RuleSet]) -> None:
+    """Refuse two rule sets of one name: their reasons and columns could not be told apart."""
+    for at, rules in enumerate(used):
+        if any(rules.name == other.name and rules != other for other in used[:at]):
+            raise BadParameter(f"text/quality: two rule sets are named {rules.name!r}; give one of them another name")
+
+
+def _check_codes(codes: Collection[str]) -> None:
+    """Refuse a code that no document will ever have: its rules would never be asked."""
+    special = {"und", "zxx", "other"}
+    known = special if special.issuperset(codes) else {*languages(), *special}
+    for code in codes:
+        if code not in known:
+            raise unknown("text/quality", "language in rules", code, known)
 
 
 def _moved(routes: dict[str, RuleSet | None], limits: Mapping[str, float]) -> dict[str, RuleSet | None]:
@@ -253,12 +292,6 @@ def _breaks(rules: RuleSet, place: int, values: np.ndarray) -> np.ndarray:
     column, low, high = rules.bounds[place].tolist()
     measured = values[:, int(column)]
     return ~((measured >= low) & (measured <= high))
-
-
-def _broken(rules: RuleSet, values: np.ndarray) -> np.ndarray:
-    """Return which rules do not hold, (documents, rules) bool."""
-    measured = values[:, rules.bounds[:, 0].astype(np.intp)]
-    return ~((measured >= rules.bounds[:, 1]) & (measured <= rules.bounds[:, 2]))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ import numpy as np
 from prep_lib.errors import BadParameter, unknown
 from prep_lib.jit import kernel
 from prep_lib.record import Document
-from prep_lib.text.word import END_MARKS, SENTENCES, SHAPE, Cutter, count_sentences, i64, splitter
+from prep_lib.text.word import END_MARKS, SENTENCES, Cutter, count_sentences, i64, splitter
 
 
 @dataclass(frozen=True)
@@ -362,9 +362,10 @@ _held = threading.local()
 def _meter(reading: Reading) -> Meter:
     """The meter of this thread for this reading: its arrays are used again for each document."""
     meters = _held.__dict__.setdefault("meters", {})
-    if reading not in meters:
-        meters[reading] = Meter(reading)
-    return meters[reading]
+    meter = meters.get(reading)
+    if meter is None:
+        meter = meters[reading] = Meter(reading)
+    return meter
 
 
 @dataclass(frozen=True)
@@ -407,7 +408,8 @@ class Meter:
         self.cutter = Cutter(splitter(reading.words), reading.stop_words)
         self.state = np.zeros(1, np.int64)
         self.told = np.zeros(8, np.int64)
-        self._kept: tuple[Document, np.ndarray] | None = None
+        self.running = np.zeros(1 << 16, np.uint64)
+        self._kept: tuple[Document, np.ndarray | None] | None = None
         self._make_room(1 << 14)
 
     def _make_room(self, size: int) -> None:
@@ -416,6 +418,7 @@ class Meter:
         self.ranges = np.zeros((size + 2, 3), np.int64)
         self.sums = np.zeros((size + 2, 3), np.uint64)
         self.places = np.zeros((size + 2, 2), np.int64)
+        self.cells = np.zeros(8 * len(self.slots), np.uint8)
 
     def measure(self, doc: Document, names: Sequence[str]) -> np.ndarray:
         """Measure one document; see the function of this name."""
@@ -465,14 +468,14 @@ class Meter:
 
     def lines(self, doc: Document, plan: _Plan) -> dict[str, float]:
         """Lines and paragraphs seen before, bullets, ellipses."""
-        shapes, size = self.cutter.lines[: self.cutter.line_count, SHAPE], len(doc.text)
+        cutter, size = self.cutter, len(doc.text)
         blocks, again, chars = self._pieces(doc.utf8, 1)[:3]
         paragraphs, repeated, repeated_chars = 1, 0, 0
         if "\n\n" in doc.text:
             paragraphs, repeated, repeated_chars = self._pieces(doc.text.strip().encode(), 2)[:3]
         return {
-            "bullet_lines": _share(int((shapes & 1).sum()), len(shapes)),
-            "ellipsis_lines": _share(int((shapes >> 1).sum()), len(shapes)),
+            "bullet_lines": _share(cutter.bullet_lines, cutter.line_count),
+            "ellipsis_lines": _share(cutter.ellipsis_lines, cutter.line_count),
             "dup_paragraphs": repeated / paragraphs,
             "dup_paragraph_chars": _share(repeated_chars, size),
             "dup_lines": again / blocks,
@@ -487,7 +490,9 @@ class Meter:
     def repeats(self, doc: Document, plan: _Plan) -> dict[str, float]:
         """N-grams seen before, and the commonest."""
         cutter, out = self.cutter, np.zeros(len(plan.sizes), np.int64)
-        scratch = (self.slots, self.state, self.ranges, self.sums, self.places)
+        if len(doc.utf8) >= len(self.running):
+            self.running = np.zeros(2 * len(doc.utf8), np.uint64)
+        scratch = (self.slots, self.state, self.ranges, self.sums, self.places, self.running, self.cells)
         count_ngrams(cutter.glued, cutter.words, cutter.word_count, plan.sizes, plan.top, *scratch, out)
         size = len(doc.text)
         return {name: _share(chars, size) for name, chars in zip(plan.repeats, out.tolist(), strict=True)}
@@ -502,21 +507,35 @@ class Meter:
                 "lorem_ipsum": 0,
                 "braces": 0,
             }
-        if _odd(doc, rules):
+        if _says_phrase(doc.utf8, rules) or (not doc.text.isascii() and "\u212a" in doc.text):
             return self._odd_page(doc, rules)
         kept, spans = np.empty(len(doc.utf8) + 1, np.uint8), np.empty((2 * self.cutter.line_count + 2, 2), np.int64)
         data = np.frombuffer(doc.utf8, np.uint8)
-        limits = (rules.max_word_chars, rules.min_words, rules.end_marks)
+        limits = (rules.max_word_chars, rules.min_words, rules.end_marks, rules.citations)
         keep_lines(
             data, self.cutter.lines, self.cutter.line_count, self.cutter.word_count, *limits, kept, spans, self.told
         )
-        size, chars, sentences, words, braces, pieces = self.told.tolist()[:6]
-        self._kept = (doc, spans[:pieces])
-        found = self._look(kept[:size].tobytes(), words, chars)
-        return found | {"sentences": sentences, "lorem_ipsum": 0, "braces": braces}
+        size, chars, sentences, words, braces, pieces, lines, cited = self.told.tolist()
+        left = kept[:size].tobytes()
+        if cited < 0 or (cited and _says_phrase(left, rules)):
+            return self._odd_page(doc, rules)
+        self._kept = (doc, None if cited else spans[:pieces])
+        if cited:
+            left, chars, sentences, words = self._cited(left, lines)
+        return self._look(left, words, chars) | {"sentences": sentences, "lorem_ipsum": 0, "braces": braces}
+
+    def _cited(self, left: bytes, lines: int) -> tuple[bytes, int, int, int]:
+        """What is left of lines of which some held citations: the text, its characters, sentences and words."""
+        text = left.decode().strip()
+        left = text.encode()
+        self.cutter.cut(left)
+        counts = self.cutter.lines[: self.cutter.line_count, SENTENCES]
+        # A blank line counts as a sentence; at the ends of the text it is gone already.
+        sentences = int(np.maximum(counts, 1).sum()) + lines - len(counts)
+        return left, len(text), sentences, self.cutter.word_count
 
     def _odd_page(self, doc: Document, rules: Lines) -> dict[str, float]:
-        """The same where lines hold citations or phrases: rare, and looked at line by line."""
+        """The same where lines may hold phrases: rare, and looked at line by line."""
         page = rules.cut(doc.text)
         self._kept = (doc, np.array(page.spans, np.int64))
         self.cutter.cut("\n".join(page.lines).encode())
@@ -547,22 +566,23 @@ class Meter:
         if self._kept is None or self._kept[0] is not doc:
             self.measure(doc, ("kept_chars",))
         assert self._kept is not None
+        if self._kept[1] is None:
+            assert self.reading.lines is not None
+            return self.reading.lines.cut(doc.text).cuts()
         return complement(self._kept[1], len(doc.text))
 
 
 _END_POINTS = np.array(sorted(map(ord, END_MARKS)), np.int64)
 
 
-def _odd(doc: Document, rules: Lines) -> bool:
-    """Tell whether a text may hold what `keep_lines` does not look for."""
+def _says_phrase(utf8: bytes, rules: Lines) -> bool:
+    """Tell whether a text may hold one of the phrases that `keep_lines` does not look for."""
     # Of bytes only A to Z become small, which is quick; the Kelvin sign is the one other character that becomes a k.
-    lower = doc.utf8.lower()
+    lower = utf8.lower()
     return (
         b"lorem ipsum" in lower
         or (rules.javascript and b"javascript" in lower)
         or (rules.policy and any(phrase in lower for phrase in _POLICY_BYTES))
-        or (rules.citations and b"[" in lower and CITATION.search(doc.text) is not None)
-        or (not doc.text.isascii() and "\u212a" in doc.text)
     )
 
 
@@ -687,12 +707,17 @@ def split_pieces(data: Any, feeds: int, ends: Any, slots: Any, state: Any, start
     told[5], told[6], told[7] = total, all_feeds, new
 
 
+# What a citation may hold other than a number.
+_EDIT = np.frombuffer(b"edit", np.uint8)
+_NEEDED = np.frombuffer(b"citation needed", np.uint8)
+
+
 @kernel
 def keep_lines(
-    data: Any, lines: Any, count: int, words: int, max_chars: int, min_words: int, end_marks: bool,
+    data: Any, lines: Any, count: int, words: int, max_chars: int, min_words: int, end_marks: bool, citations: bool,
     kept: Any, spans: Any, told: Any,
 ) -> None:  # fmt: skip
-    """Apply line rules to lines without citations and without the phrases of `Lines`.
+    """Apply line rules to lines without the phrases of `Lines`.
 
     Parameters
     ----------
@@ -702,29 +727,62 @@ def keep_lines(
     count, words : int
         How many lines and words it wrote.
     max_chars, min_words : int
-    end_marks : bool
+    end_marks, citations : bool
         See `Lines`.
     kept : (n + 1,) uint8
         Written: the lines kept, one line feed between two.
     spans : (2 * lines, 2) int64
-        Written: what is kept, in characters.
+        Written: what is kept, in characters, citations with it.
     told : (8,) int64
-        Written: bytes and characters kept, sentences, words, lines with a brace, spans.
+        Written: bytes and characters kept, sentences, words, lines with a brace, spans, lines kept, citations taken
+        out. Where there are citations, characters, sentences and words are those of the lines as they stood; -1: what
+        is left of a line is to be looked at by `Lines`.
     """
-    size = chars = sentences = kept_words = braces = pieces = 0
+    size = chars = sentences = kept_words = braces = pieces = rows = cited = 0
     line_end = -1
     for row in range(count):
         start, stop = lines[row, 0], lines[row, 1]
         if lines[row, 6] > max_chars or lines[row, 5] < min_words:
             continue
+        # Copied before anybody knows whether it is kept: its end is known when the citations are out.
+        begin = size + (line_end >= 0)
+        end, k, held = begin, start, cited
+        while k < stop:
+            byte = data[k]
+            if byte == 91 and citations:
+                after = k + 1
+                while after < stop and 48 <= data[after] <= 57:
+                    after += 1
+                for phrase in (_EDIT, _NEEDED):
+                    same = after == k + 1 and stop - after >= len(phrase)
+                    for place in range(len(phrase)):
+                        same = same and data[after + place] == phrase[place]
+                    after += len(phrase) if same else 0
+                if after < stop and data[after] >= 128:
+                    # A number may have digits of another script.
+                    told[7] = -1
+                    return
+                if after < stop and data[after] == 93:
+                    cited += 1
+                    k = after + 1
+                    continue
+            kept[end] = byte
+            end, k = end + 1, k + 1
         if end_marks:
-            if stop == start:
+            if end == begin:
+                cited = held
                 continue
-            last = data[stop - 1]
-            if not (last == 46 or last == 63 or last == 33 or last == 34 or last == 39):
+            last = kept[end - 1]
+            three = end - begin >= 3 and last == 46 and kept[end - 2] == 46 and kept[end - 3] == 46
+            if three or not (last == 46 or last == 63 or last == 33 or last == 34 or last == 39):
+                cited = held
                 continue
-            if stop - start >= 3 and last == 46 and data[stop - 2] == 46 and data[stop - 3] == 46:
-                continue
+        # White space where a citation stood can be a word for the sentences; one blank is none.
+        place = end - 1 - (end > begin and kept[end - 1] == 32)
+        if cited > held and place >= begin and (kept[place] < 33 or kept[place] >= 128):
+            told[7] = -1
+            return
+        rows += 1
         braces += lines[row, 9] > 0
         sentences += max(lines[row, 7], 1)
         kept_words += (lines[row + 1, 8] if row + 1 < count else words) - lines[row, 8]
@@ -734,24 +792,26 @@ def keep_lines(
         if line_end >= 0:
             kept[size] = 10
             spans[pieces, 0], spans[pieces, 1] = line_end, line_end + 1
-            size, chars, pieces = size + 1, chars + 1, pieces + 1
-        line_end = lines[row, 4]
-        for k in range(start, stop):
-            kept[size] = data[k]
-            size += 1
+            chars, pieces = chars + 1, pieces + 1
+        line_end, size = lines[row, 4], end
         spans[pieces, 0], spans[pieces, 1] = lines[row, 2], lines[row, 3]
         chars, pieces = chars + lines[row, 3] - lines[row, 2], pieces + 1
-    while pieces > 0 and (spans[pieces - 1, 0] == spans[pieces - 1, 1] or kept[size - 1] == 10):
+    while cited == 0 and pieces > 0 and (spans[pieces - 1, 0] == spans[pieces - 1, 1] or kept[size - 1] == 10):
         chars -= spans[pieces - 1, 1] - spans[pieces - 1, 0]
         size -= spans[pieces - 1, 1] > spans[pieces - 1, 0]
         pieces -= 1
     told[0], told[1], told[2], told[3], told[4], told[5] = size, chars, sentences, kept_words, braces, pieces
+    told[6], told[7] = rows, cited
+
+
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+_POWERS = np.multiply.accumulate(np.append(np.uint64(1), np.full(1023, _BASE)))
 
 
 @kernel
 def count_ngrams(
     glued: Any, words: Any, count: int, sizes: Any, top: Any,
-    slots: Any, state: Any, starts: Any, sums: Any, places: Any, out: Any,
+    slots: Any, state: Any, starts: Any, sums: Any, places: Any, running: Any, cells: Any, out: Any,
 ) -> None:  # fmt: skip
     """Count characters in n-grams seen before, and in the commonest n-gram.
 
@@ -767,46 +827,94 @@ def count_ngrams(
     top : (k,) bool
         True: characters of the commonest n-gram with n - 1 blanks, times how often it occurs; of several as common the
         first counts. False: characters of n-grams whose letters were seen before, each read once.
-    slots, state, starts, sums, places : arrays
+    slots, state, starts, sums : arrays
         Scratch, as in `split_pieces`.
+    places : (count, 2) int64
+        Scratch: how often the n-gram that begins here occurs, 0 where it was seen before; words whose letters may be
+        repeated.
+    running : (n + 1,) uint64
+        Scratch: hashes of the text up to each byte.
+    cells : (32 * count,) uint8
+        Scratch.
     out : (k,) int64
         Written: characters.
 
     Notes
     -----
-    The hash of an n-gram is one difference of running sums over the bytes, ``sum(byte * B**place)``, shifted back to
-    place 0; so it is that of its letters, wherever the words in it begin. Equal hashes are compared byte by byte.
+    The hash of an n-gram comes from the hashes of the text up to its begin and up to its end, each a number with the
+    bytes as digits; so it is that of its letters, wherever the words in it begin. Equal hashes are compared byte by
+    byte.
+
+    Most n-grams of most texts occur once, and two tests, both quicker than a look-up, tell that of most of them: n
+    words are not repeated where the first or the last n - 1 of them are not; letters are not repeated where the first
+    15 of their bytes (five Han characters, three English words) are not.
     """
-    base, back = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xF1DE83E19937733D)
-    power, shift, total = np.uint64(1), np.uint64(1), np.uint64(0)
     at = chars = 0
     for word in range(count):
         starts[word, 0], starts[word, 1] = at, chars
-        sums[word, 0], sums[word, 1] = total, shift
-        for k in range(at, at + words[word, 0]):
-            total += np.uint64(glued[k] + 1) * power
-            power *= base
-            shift *= back
-        at += words[word, 0]
-        chars += words[word, 1]
-    starts[count, 0], starts[count, 1], sums[count, 0] = at, chars, total
+        at, chars = at + words[word, 0], chars + words[word, 1]
+    starts[count, 0], starts[count, 1] = at, chars
+    total = np.uint64(0)
+    for k in range(at):
+        running[k] = total
+        total = total * _BASE + np.uint64(glued[k] + 1)
+    running[at] = total
     bits = 4
     while (1 << bits) < 2 * count:
         bits += 1
     mask = (1 << bits) - 1
+    # Words whose head may stand somewhere else: where two heads fall into one cell, or the n-gram is shorter.
+    head, cell_mask, some = 15, 8 * (mask + 1) - 1, 0
+    shortest = count + 1
+    for figure in range(len(sizes)):
+        if not top[figure]:
+            shortest = min(shortest, sizes[figure])
+    if shortest <= count:
+        for cell in range(cell_mask + 1):
+            cells[cell] = 0
+        for word in range(count - shortest + 1):
+            stop = min(starts[word, 0] + head, at)
+            h = running[stop] - running[starts[word, 0]] * _POWERS[stop - starts[word, 0]]
+            cell = i64(((h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)) >> np.uint64(33)) & cell_mask
+            places[word, 1] = cell
+            cells[cell] = min(cells[cell] + 1, 2)
+        for word in range(count - shortest + 1):
+            cell = places[word, 1]
+            places[some, 1] = word
+            some += cells[cell] > 1 or starts[word + shortest, 0] - starts[word, 0] < head
+    known = 0
     for figure in range(len(sizes)):
         size, most = sizes[figure], top[figure]
+        known = known if known < size else 0
         state[0] += 1
         turn = state[0] << 32
-        word = found = largest = 0
-        while word + size <= count:
-            h = (sums[word + size, 0] - sums[word, 0]) * sums[word, 1]
-            slot = i64(((h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)) >> np.uint64(33)) & mask
+        word = found = next_word = row = 0
+        largest = 1
+        while True:
+            if most:
+                word = next_word
+                if word + size > count:
+                    break
+                if known > 0 and (places[word, 0] == 1 or places[word + size - known, 0] == 1):
+                    places[word, 0] = 1
+                    next_word += 1
+                    continue
+            else:
+                while row < some and places[row, 1] < next_word:
+                    row += 1
+                if row == some or places[row, 1] + size > count:
+                    break
+                word = places[row, 1]
             start, length = starts[word, 0], starts[word + size, 0] - starts[word, 0]
+            power, rest = np.uint64(1), length
+            while rest >= len(_POWERS):
+                power, rest = power * _POWERS[-1], rest - len(_POWERS) + 1
+            h = running[start + length] - running[start] * (power * _POWERS[rest])
+            slot = i64(((h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)) >> np.uint64(33)) & mask
             first = -1
             while slots[slot] >= turn:
                 held = slots[slot] - turn
-                if sums[held, 2] == h and starts[held + size, 0] - starts[held, 0] == length:
+                if sums[held, 0] == h and starts[held + size, 0] - starts[held, 0] == length:
                     other, same = starts[held, 0], True
                     for k in range(length):
                         if glued[other + k] != glued[start + k]:
@@ -823,19 +931,20 @@ def count_ngrams(
                 slot = (slot + 1) & mask
             if first < 0:
                 slots[slot] = turn + word
-                sums[word, 2] = h
-                places[word, 0] = 1
-                largest = max(largest, 1)
-                word += 1
+                sums[word, 0] = h
+                next_word = word + 1
+                if most:
+                    places[word, 0] = 1
             elif most:
                 places[word, 0] = 0
                 places[first, 0] += 1
                 largest = max(largest, places[first, 0])
-                word += 1
+                next_word = word + 1
             else:
                 found += starts[word + size, 1] - starts[word, 1]
-                word += size
+                next_word = word + size
         if most:
+            known = size
             for word in range(count - size + 1):
                 if places[word, 0] == largest:
                     found = (starts[word + size, 1] - starts[word, 1] + size - 1) * largest

@@ -145,9 +145,10 @@ _SUFFIX = re.compile(
 
 
 def _infix(before_hyphen: str) -> re.Pattern[str]:
+    # The look ahead tells of most characters at once that nothing is cut there.
     return re.compile(
-        rf"\.\.+|…|[{_class(_ICONS)}]|(?<=[0-9])[+\-*^](?=[0-9-])|(?<=[{_LOWER}{_Q}])\.(?=[{_UPPER}{_Q}])"
-        rf"|(?<=[{_A}]),(?=[{_A}])|(?<=[{before_hyphen}])(?:{_any(_HYPHENS)})(?=[{_A}])|(?<=[{_A}0-9])[:<>=/](?=[{_A}])"
+        rf"(?=[.…+\-*^,–—~:<>=/{_class(_ICONS)}])(?:\.\.+|…|[{_class(_ICONS)}]|(?<=[0-9])[+\-*^](?=[0-9-])|(?<=[{_LOWER}{_Q}])\.(?=[{_UPPER}{_Q}])"
+        rf"|(?<=[{_A}]),(?=[{_A}])|(?<=[{before_hyphen}])(?:{_any(_HYPHENS)})(?=[{_A}])|(?<=[{_A}0-9])[:<>=/](?=[{_A}]))"
     )
 
 
@@ -299,14 +300,12 @@ class Splitter:
         before: list[str] = []
         behind: list[str] = []
         while rest and rest not in self.exceptions:
-            prefix = _PREFIX.match(rest)
-            start = prefix.end() if prefix else 0
-            if prefix and rest[start:] in self.exceptions:
+            start = _prefix(rest)
+            if start and rest[start:] in self.exceptions:
                 before.append(rest[:start])
                 return before, rest[start:], behind
-            suffix = _suffix(rest[start:])
-            stop = len(rest) - (suffix.end() - suffix.start()) if suffix else len(rest)
-            if suffix and rest[:stop] in self.exceptions:
+            stop = len(rest) - _suffix(rest[start:])
+            if stop < len(rest) and rest[:stop] in self.exceptions:
                 behind.append(rest[stop:])
                 return before, rest[:stop], behind
             if start:
@@ -323,9 +322,10 @@ class Splitter:
             return []
         if rest in self.exceptions:
             return self.exceptions[rest]
-        if (_URL_AT if "@" in rest else _URL).match(rest):
+        if "." in rest and (_URL_AT if "@" in rest else _URL).match(rest):
             return [rest]
-        return self._cut_inside(rest)
+        # Nothing is cut in a name of A to Z, 0 to 9 and _.
+        return [rest] if rest.isascii() and rest.isidentifier() else self._cut_inside(rest)
 
     def _cut_inside(self, rest: str) -> list[str]:
         assert self.infix is not None
@@ -384,15 +384,34 @@ class Splitter:
         return {word: tuple(sorted(lengths)) for word, lengths in out.items()}
 
 
-def _suffix(rest: str) -> re.Match[str] | None:
-    if rest[-1:] in _NO_LAST:
-        return None
+def _prefix(rest: str) -> int:
+    """Return how many characters at the begin are a mark."""
+    if rest[0] in _ALONE:
+        return 1
+    found = None if rest[0] in _NO_FIRST else _PREFIX.match(rest)
+    return found.end() if found else 0
+
+
+def _suffix(rest: str) -> int:
+    """Return how many characters at the end are a mark, a unit or 's."""
+    last = rest[-1:]
+    if last in _ALONE:
+        return 1
+    # A unit stands behind a number, and 's behind an apostrophe.
+    if last in _NO_LAST or (last in _LETTERS and _BEFORE_UNIT.isdisjoint(rest[-6:-1])):
+        return 0
     # Only a run of dots is longer than this: looking at the whole of a long chunk for each mark would be quadratic.
-    return _SUFFIX.search(rest, max(min(len(rest) - 16, len(rest.rstrip(".")) - 1), 0))
+    found = _SUFFIX.search(rest, max(min(len(rest) - 16, len(rest.rstrip(".")) - 1), 0))
+    return found.end() - found.start() if found else 0
 
 
-#: Characters no mark or unit ends in: most words need not be searched.
-_NO_LAST = frozenset(string.ascii_letters + string.digits) - {unit[-1] for unit in _UNITS.split(" ")} - {"s", "S"}
+_LETTERS = frozenset(string.ascii_letters + string.digits)
+#: Characters no mark or unit begins with or ends in, and marks that are nothing but themselves: most words need not be
+#: searched.
+_NO_FIRST = _LETTERS - {money[0] for money in _CURRENCY}
+_NO_LAST = _LETTERS - {unit[-1] for unit in _UNITS.split(" ")} - {"s", "S"}
+_ALONE = frozenset(mark for mark in (*_MARKS, *_QUOTES) if len(mark) == 1) - {"…"}
+_BEFORE_UNIT = frozenset(string.digits + "'’")
 _IS_UNSPACED = re.compile(rf"[{_class(_UNSPACED)}]")
 # A character and the marks that sit on it (Thai vowels and tones, voiced kana marks), or a run of anything else.
 _ON_TOP = "".join(c for c in _runs("e31 e34-e3a e47-e4e eb1 eb4-ebc ec8-ecd 102b-103e 17b4-17d3 3099-309a"))
@@ -600,11 +619,11 @@ def cut_words(
         Written: first and last byte and hash of pieces to be split and added first; then this is to be run again.
     stops : (stop words + 1,) uint8
         Scratch.
-    told : (9,) int64
+    told : (11,) int64
         Written: words, lines, missing pieces, whether there was no room; plain words, their characters, words with a
-        letter, words that are stop words, how many different stop words.
+        letter, words that are stop words, how many different stop words; lines with a bullet, lines with an ellipsis.
     """
-    n, w, g, line, lost = len(data), 0, 0, 0, 0
+    n, w, g, line, lost, bullets, ellipses = len(data), 0, 0, 0, 0, 0, 0
     char = i = 0
     mask = len(slots) - 1
     by_character = len(scripts) > 0
@@ -659,6 +678,37 @@ def cut_words(
                 start, piece_chars, alone = i, 0, False
                 h = np.uint64(0xCBF29CE484222325)
                 bits = 0
+                # Most pieces are ASCII or, by character, one character of three bytes: the loop for any character needs
+                # longer.
+                only_letters = True
+                if i < n and data[i] < 128:
+                    limit = min(n, i + LONG - chunk_chars % LONG)
+                    while i < limit and 32 < data[i] < 128:
+                        byte = data[i]
+                        h = (h ^ np.uint64(byte)) * np.uint64(0x100000001B3)
+                        only_letters &= 97 <= byte | 32 <= 122
+                        braces += byte == 123
+                        glued[g] = byte
+                        i, g = i + 1, g + 1
+                elif by_character and i < n and 0xE0 <= data[i] < 0xF0 and w + 8 < len(words):
+                    second, third = i64(data[i + 1]) & 63, i64(data[i + 2]) & 63
+                    kind = i64(scripts[((i64(data[i]) & 15) << 12) | (second << 6) | third])
+                    on_top = 0
+                    if i + 3 < n and 0xE0 <= data[i + 3] < 0xF0:
+                        second, third = i64(data[i + 4]) & 63, i64(data[i + 5]) & 63
+                        on_top = i64(scripts[((i64(data[i + 3]) & 15) << 12) | (second << 6) | third]) & 64
+                    if kind & 192 == 128 and on_top == 0:
+                        glued[g], glued[g + 1], glued[g + 2] = data[i], data[i + 1], data[i + 2]
+                        bits = kind & 15
+                        words[w, 0], words[w, 1], words[w, 2] = 3, 1, bits
+                        i, g, w, chunk_chars = i + 3, g + 3, w + 1, chunk_chars + 1
+                        if ended and not bits & (ENDS | MARK):
+                            sentences, ended = sentences + 1, False
+                        elif bits & ENDS:
+                            ended = True
+                        continue
+                piece_chars = run = i - start
+                chunk_chars += run
                 while True:
                     if i >= n:
                         inside = False
@@ -732,6 +782,7 @@ def cut_words(
                     # Look the piece up; while it is not known, take a mark off its front, then marks off its end, then
                     # 's, and look up the rest: an exception may stand there. -1: look on, -2: not plain, -3: plain.
                     lo, hi, found = start, i, -1
+                    only_letters &= run == piece_chars
                     front = hyphens = step = 0
                     core_end = own_end = start
                     while found == -1:
@@ -756,6 +807,10 @@ def cut_words(
                                     break
                             slot = (slot + 1) & mask
                         if found >= 0:
+                            break
+                        if only_letters:
+                            core_end = own_end = hi
+                            found = -3
                             break
                         if step > 0:
                             if hi > own_end:
@@ -897,6 +952,9 @@ def cut_words(
                                     words[w, k] = known[row, k]
                                 w, row = w + 1, row + 1
                         at = hi if found >= 0 else lo
+                        if only_letters and found < 0:
+                            words[w, 0], words[w, 1], words[w, 2] = run, run, PLAIN | LETTER
+                            w, at = w + 1, i
                         while at < i:
                             # One word: a piece of the core, a hyphen, 's, or a mark.
                             stop, bits = at, 0
@@ -917,12 +975,13 @@ def cut_words(
                                 stop = at + 3 if byte >= 128 else at + 1
                                 bits = MARK | ENDS if byte == 46 or byte == 33 or byte == 63 else MARK
                             count = 0
-                            h = np.uint64(0xCBF29CE484222325)
                             for k in range(at, stop):
-                                h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
                                 count += data[k] & 0xC0 != 0x80
                             if bits & PLAIN and (hyphens > 0 or at >= core_end):
                                 # Words inside a piece were not looked up yet: one may be a stop word.
+                                h = np.uint64(0xCBF29CE484222325)
+                                for k in range(at, stop):
+                                    h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
                                 key = i64((h ^ (h >> np.uint64(32))) & np.uint64(0x7FFFFFFFFFFFFFFF))
                                 slot = key & mask
                                 while slots[slot] >= 0:
@@ -959,6 +1018,7 @@ def cut_words(
             ):
                 shape |= 2
         lines[line, 10] = shape
+        bullets, ellipses = bullets + (shape & 1), ellipses + (shape >> 1)
         line += 1
     plain = chars = lettered = stopped = different = 0
     for k in range(len(stops)):
@@ -974,6 +1034,7 @@ def cut_words(
             stops[bits >> STOP] = 1
     told[0], told[1], told[2] = w, line, lost
     told[4], told[5], told[6], told[7], told[8] = plain, chars, lettered, stopped, different
+    told[9], told[10] = bullets, ellipses
 
 
 @cache
@@ -1018,6 +1079,8 @@ class Cutter:
     plain, plain_chars, lettered, stops, different_stops : int
         Words that are more than marks, their characters, words with a letter, words that are stop words, and how many
         different ones.
+    bullet_lines, ellipsis_lines : int
+        Lines that begin with a bullet, and that end in an ellipsis.
 
     Examples
     --------
@@ -1034,7 +1097,7 @@ class Cutter:
             letter_table(),
             script_table() if split.characters else np.zeros(0, np.uint8),
         )
-        self.told = np.zeros(9, np.int64)
+        self.told = np.zeros(11, np.int64)
         self.found = np.zeros(len(stop_words) + 1, np.uint8)
         self._make_room(1 << 16)
 
@@ -1063,7 +1126,8 @@ class Cutter:
             self._make_room(2 * max(len(self.glued), 8 * len(data)))
             return True
         self.word_count, self.line_count, missing, _, *counts = self.told.tolist()
-        self.plain, self.plain_chars, self.lettered, self.stops, self.different_stops = counts
+        self.plain, self.plain_chars, self.lettered, self.stops, self.different_stops, *shapes = counts
+        self.bullet_lines, self.ellipsis_lines = shapes
         return bool(missing)
 
 

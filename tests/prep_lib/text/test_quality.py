@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from conftest import ROOT, shared
 
-from prep_lib.errors import BadParameter, UnknownName
+from prep_lib.errors import BadParameter, BadRecord, UnknownName
 from prep_lib.record import Cut, Document, Drop
 from prep_lib.stage import contract, run
 from prep_lib.text.presets import PRESETS, Rule, RuleSet
@@ -353,3 +353,36 @@ def test_moved_limits_are_in_force_and_unknown_ones_refused():
         Quality(limits="gopher/datatrov:gopher_quality.plain_words>=1")
     with pytest.raises(BadParameter, match="is no limit"):
         Quality(limits="words>30")
+
+
+@pytest.mark.parametrize("code", ["EN", "english", "eng", "xx"])
+def test_a_code_that_no_document_will_have_is_refused(code):
+    with pytest.raises(UnknownName, match=f"unknown language in rules '{code}'"):
+        Quality(rules=f"{code}=fineweb/code other=pass")
+    assert Quality(rules=f"{code}=fineweb/code other=pass", force=True).route(code).name == "fineweb/code"
+
+
+def test_a_forgotten_language_stage_is_never_a_pass():
+    doc = Document("a#L1", "Far too short.")
+    for rules in ("en=fineweb/code other=pass", "other=pass", "en=fineweb/code", "fineweb/code"):
+        with pytest.raises(BadParameter, match="run the language stage first"):
+            Quality(rules=rules).judge(doc)
+
+
+@pytest.mark.parametrize("language", [["en"], 7, ""])
+def test_a_language_that_is_no_code_fails_its_document_alone(language):
+    with pytest.raises(BadRecord, match="no_language_code"):
+        Quality(rules="en=fineweb/code other=pass").judge(Document("a", "text", meta={"language": language}))
+
+
+def test_two_rule_sets_of_one_name_are_refused(tmp_path):
+    for name, signal in (("one", "words"), ("two", "chars")):
+        (tmp_path / f"{name}.yaml").write_text(f"name: mine\nrules: [{{signal: {signal}, low: 3}}]\n")
+    with pytest.raises(BadParameter, match="two rule sets are named 'mine'"):
+        Quality(rules=f"en={tmp_path}/one.yaml zh={tmp_path}/two.yaml other=pass")
+    Quality(rules=f"en={tmp_path}/one.yaml zh={tmp_path}/one.yaml other=pass")
+
+
+def test_limits_are_one_text():
+    with pytest.raises(BadParameter, match="limits must be one text"):
+        Quality(limits=None)

@@ -126,6 +126,27 @@ def test_ngrams_with_the_same_letters_and_other_words():
     assert got["top_2_gram"] == want["top_2_gram"]
 
 
+@pytest.mark.parametrize("size", [200, 1023, 3000])
+def test_ngrams_of_long_words(size):
+    text = " ".join(letter * size for letter in "abcdeXabcdeY")
+    want = plain_signals(text, Reading())
+    names = ["top_2_gram", "dup_5_grams", "top_3_gram", "dup_6_grams", "top_2_gram"]
+    assert measure(Document("1", text), Reading(), names).tolist() == [want[name] for name in names]
+
+
+@pytest.mark.parametrize(
+    "line", ["He x [1]", "He x.  [1]", "He x.\u3000[1]", "é b c[edit]", "[][] a b", "[a] b [1", "a [\u0663] b",
+             "x [[2]] y", "a b java[1]script", "a b [citation needed].", "[1] [2] [3]"]
+)  # fmt: skip
+@pytest.mark.parametrize("reading", [READINGS[1], READINGS[2], Reading(lines=Lines(end_marks=False, min_words=0))])
+def test_citations_by_hand(line, reading):
+    for text in (line, f"One. Two. [3]\n{line}\nThree {{ words here.", f"{line}\n[1] [2] [3]\n"):
+        want = plain_signals(text, reading)
+        got = measured(text, reading, list(want))
+        assert [name for name in want if not equal(got[name], want[name])] == []
+        assert cuts(Document("1", text), reading) == reading.lines.cut(text).cuts()
+
+
 @pytest.mark.parametrize("kernel", ["split_pieces", "keep_lines", "count_ngrams"])
 def test_each_kernel_is_what_python_makes_of_it(monkeypatch, kernel):
     text = "The cat sat.\n\n• The cat sat.\u3000\nThe cat sat on the mat of the cat…\r\n中文。\n \nshort\n" * 2

@@ -68,6 +68,15 @@ def test_words_are_the_text_without_white_space(text):
         assert "".join(splitter(name).split(text)) == "".join(text.split())
 
 
+def test_what_is_told_of_a_mark_without_the_rules_is_what_the_rules_tell():
+    for char in (*word._ALONE, *word._LETTERS):
+        for rest in (f"{char}a", f"a{char}", f"3{char}", f"'{char}", f".{char}", f"3k{char}", char * 3):
+            found = word._PREFIX.match(rest)
+            assert word._prefix(rest) == (found.end() if found else 0)
+            found = word._SUFFIX.search(rest)
+            assert word._suffix(rest) == (found.end() - found.start() if found else 0)
+
+
 def cut_is_right(cutter, text):
     split = cutter.seen.split
     cutter.cut(text.encode())
