@@ -221,7 +221,12 @@ def draw(
 
 
 def original(
-    files: Sequence[str | Path] | str | Path, name: str, *, text: str = "text", **options: Any
+    files: Sequence[str | Path] | str | Path,
+    name: str,
+    *,
+    text: str = "text",
+    source_field: str = "source",
+    **options: Any,
 ) -> Document | Drop | BadRecord | None:
     """Return the record with this id as `run_files` reads it from the same files; None: none of them has it.
 
@@ -231,13 +236,13 @@ def original(
         As for `run_files`: what an id begins with depends on all of them.
     name : str
         An id, as a document or a rejected record carries it.
-    text, **options
+    text, source_field, **options
         As for `run_files`.
     """
     for path, begin in sorted(_named(files), key=lambda pair: not name.startswith(pair[1])):
         found = (what for place, what in _reader(path, begin, text, options) if place == name)
         if (what := next(found, None)) is not None:
-            return what
+            return _from_field(what, source_field) if isinstance(what, Document) else what
     return None
 
 
@@ -272,19 +277,23 @@ def _check_folder(folder: Path, paths: Sequence[str]) -> None:
 
 def _check_apart(sources: Sequence[Source]) -> None:
     """Refuse inputs whose documents would have the same ids: two runs over files of one name, read together."""
+    folders = {folder: inputs.kind_of(folder) == inputs.DOCUMENTS for folder in {_folder(one.path) for one in sources}}
+    # The parts of a run carry the ids of what it read.
+    held = {folder: stored.input_names(folder) for folder, mine in folders.items() if mine}
+    held |= {source.path: [source.name] for source in sources if _folder(source.path) not in held}
     seen: dict[str, str] = {}
-    for source in sources:
-        folder = Path(source.path).parent
-        # The parts of a run carry the ids of what it read.
-        mine = inputs.kind_of(folder) == inputs.DOCUMENTS
-        names = stored.input_names(folder) if mine else [source.name]
-        holder = str(folder) if mine else source.path
+    for holder, names in sorted(held.items()):
         for name in names:
-            if seen.setdefault(name, holder) != holder:
+            if name in seen:
                 raise BadInput(
-                    f"pipeline: {holder} and {seen[name]} both hold documents of {name}, whose ids would be the same; "
+                    f"pipeline: {seen[name]} and {holder} both hold documents of {name}, whose ids would be the same; "
                     "give the files of one of them another name, or read both in one run"
                 )
+            seen[name] = holder
+
+
+def _folder(path: str) -> str:
+    return os.path.dirname(path)
 
 
 def _share(sources: Sequence[Source], sample: int) -> float:
@@ -343,8 +352,8 @@ class _Run:
     def run(self) -> Ledger:
         pieces = inputs.pieces(self.sources)
         tasks = [self._task(number, each) for number, each in enumerate(pieces)]
-        self._clear(tasks)
         self._forget_harmed()
+        self._clear(tasks)
         results = run_tasks(
             "clean",
             tasks,
@@ -377,7 +386,7 @@ class _Run:
 
     def _clear(self, tasks: Sequence[Task]) -> None:
         """Take away what says that an older run is complete, and its parts that this one will not write."""
-        for name in (stored.LEDGER, stored.NAME, rejected.NAME):
+        for name in (stored.LEDGER, stored.NAME, rejected.NAME, WRITTEN):
             (self.folder / name).unlink(missing_ok=True)
         ours = {Path(name).name for task in tasks for name in task.outputs}
         old = [path for place in ("part-*", f"{WAITING}/*") for path in self.folder.glob(place)]

@@ -401,6 +401,29 @@ def test_a_harmed_part_is_seen_by_whoever_reads_and_written_again_by_the_next_ru
         run_files([], tmp_path / "out", tmp_path / "next", engine="inline")
 
 
+def test_a_run_that_broke_off_over_an_older_one_keeps_what_it_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prep_lib.inputs.BUNDLES", 2**40)
+    for name in ("a", "b"):
+        write(tmp_path / "in" / f"{name}.jsonl", [name, "x"])
+    run_files([Upper()], tmp_path / "in", tmp_path / "out", engine="inline")
+    with pytest.raises(ValueError, match="enough"):
+        with engine.listen(lambda event: stop(event)):
+            run_files([Upper(), Length()], tmp_path / "in", tmp_path / "out", engine="inline")
+    with pytest.raises(BadInput, match="no complete folder"):
+        Documents(tmp_path / "out")
+    events: list[dict] = []
+    with engine.listen(events.append, instead=True):
+        run_files([Upper(), Length()], tmp_path / "in", tmp_path / "out", engine="inline")
+    assert [event["done"] for event in events if event["event"] == "begin" and event["stage"] == "clean"] == [1]
+
+
+def stop(event: dict) -> None:
+    if event["event"] == "task" and event["stage"] == "clean":
+        raise ValueError("enough")
+
+
 def test_rules_in_a_file_count_by_what_the_file_says(tmp_path: Path) -> None:
     @dataclass(frozen=True, kw_only=True)
     class Listed:
