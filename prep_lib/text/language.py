@@ -1,12 +1,13 @@
 r"""Which language a text is in: shares by characters, "und" where unsure, "zxx" where there is none.
 
 text ──▶ segments: pieces of one script, 32 bytes of letters at least, 400 at most; addresses and tags left out
-           │  a sample spread evenly (`budget`)
+           │  code and numbers: zxx
+           │  a sample, a place at random in each stride (`budget`); more where it is not one language
            ▼
          scores by the tables of py3langid, only for languages written in that script
            │
            ├── the segments of a script together ──▶ its main language
-           └── each alone ──▶ its own language where that is sure, otherwise the main one
+           └── each alone ──▶ its own language where that is sure, or its family is; otherwise the main one
 
 Hello again! 駅まで歩こう Take it slow 雨が止んだら   ──▶  en 0.6, ja 0.4: mixed
 (박수) JK : 오늘은 조금 늦었네요 .                      ──▶  ko
@@ -37,6 +38,7 @@ import numpy as np
 from prep_lib.errors import BadParameter, unknown
 from prep_lib.jit import cache_folder, kernel
 from prep_lib.record import Document, Drop
+from prep_lib.seeds import stream
 
 #: No language is sure enough; no language is there at all (both ISO 639-2).
 UNSURE, NONE = "und", "zxx"
@@ -85,16 +87,27 @@ FLOOR = 32
 LONG, LONGEST = 400, 480
 #: Bytes of letters in another script that begin a segment of their own: "La la la" goes with what stands before it.
 RUN = 8
+#: Bytes of a segment that are read where the whole text is not.
+GLANCE = 160
 #: What a segment needs to keep a language of its own: this probability, and so many times that of the main language.
 #: Of pieces of sentences that sure 99.9 % are right; of the Declaration of Human Rights in 77 languages 0.9 % of the
 #: characters are in another language paragraph by paragraph, and 0.002 % when each segment is held against the rest.
 SURE, ODDS = 0.9, 50.0
+#: Languages so near to each other that the model wavers between them: sure of a row, it is sure of no other language.
+KIN = ("no nb nn da sv", "bs hr sr", "id ms", "cs sk", "gl pt", "xh zu")
+#: How much more is read where the first sample is not all one language.
+AGAIN = 8
+#: Bytes of Chinese letters and kana on each side that tell whether Chinese letters are Japanese, and how many Chinese
+#: ones at a stretch never are: a title or an address, no sentence.
+AROUND, PROSE = 1500, 75
 #: Share of kana among Chinese characters and kana from which a segment is Japanese: a Chinese one may hold a の.
 KANA = 0.1
 #: What programs are written in beside letters and digits, and how much of it for each letter makes a segment code: at
 #: 0.09 a Chinese textbook full of programs is Chinese in 112 of 122 chapters, at 0.12 in 81; prose is not touched (0 of
 #: 500 reviews, 8 plays, 30 articles).
 SYMBOLS, CODE = "({}[];=<>_+*/\\|&#$@^~`", 0.09
+#: Digits for each byte of letters from which a segment is a table of numbers, whatever heads it and its rows.
+FIGURES = 0.5
 #: Share of characters in languages from which a text has one, whatever code and tables it holds.
 SPOKEN = 0.1
 #: Below this share of the characters in languages the main language does not make a document pure.
@@ -102,9 +115,14 @@ PURE = 0.8
 #: Below this score the language is "und": 1 % of sentences, 18 % of pairs of words, 46 % of single words. Of the rest
 #: 96.8, 89.0 and 85.6 % are right; a limit of 0.5 would give 97.6, 95 and 95 %, and lose 3, 35 and 63 %.
 MIN_SCORE = 0.3
+#: Languages the model falls back on for what is none (makefiles, programs, wrongly decoded text), and how many times
+#: the least score they need.
+CATCHALLS, WARY = ("ext", "gcf", "pcm", "vo"), 3
 
 #: What is no language though it is made of letters.
 _ADDRESS = re.compile(rb"://[^\x00-\x20\"<>\x7f-\xff]+")
+#: Full-width Latin letters and digits, and the mathematical alphabets.
+_STYLED = re.compile(rb"\xef(?:\xbc[\x90-\x99\xa1-\xba]|\xbd[\x81-\x9a])|\xf0\x9d[\x90-\x9f][\x80-\xbf]")
 _TAG = re.compile(rb"<[A-Za-z/!][^<>\n]{0,300}>")
 
 
@@ -159,11 +177,13 @@ def identify(text: str, *, budget: int | None = None, min_score: float = MIN_SCO
     ----------
     text : str
     budget : int or None, bytes
-        How much the model reads at most, in segments spread evenly over the text; scripts are counted everywhere. The
-        shares of the languages of one script are those of what was read. None: all of it.
+        How much the model reads, in segments all over the text; `AGAIN` times as much where those are not all in one
+        language. Scripts are counted everywhere; the shares of the languages of one script are those of what was read.
+        None: all of it.
     min_score : float, 0 to 1
     lines : bool
-        Tell each segment too. A segment that was not read has the main language of its script.
+        Tell each segment too. A segment that was not read has the main language of its script. Where a segment is
+        surely in none of the relatives of that and no other is sure either, it is "und".
 
     Examples
     --------
@@ -174,7 +194,7 @@ def identify(text: str, *, budget: int | None = None, min_score: float = MIN_SCO
     """
     if not text.isascii() and not unicodedata.is_normalized("NFC", text):
         text = unicodedata.normalize("NFC", text)
-    return _identified(text.encode("utf-8", "surrogatepass"), budget, min_score, lines)
+    return _identified(_plain(text.encode("utf-8", "surrogatepass")), budget, min_score, lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,12 +212,14 @@ class Language:
     mixed : bool
         False: drop documents of several languages.
     budget : int or None, bytes
-        As for `identify`. 2,048 bytes give the language of the whole for 99.92 % of 7,112 documents of twelve sources,
-        and the same `mixed` for 99.86 %; 1,024 bytes 99.85 and 99.61 %.
+        As for `identify`. 2,048 bytes give the same language and the same `mixed` as the whole for all of
+        7,112 documents of twelve sources, and for 239 of 240 texts that are two translations of one declaration.
 
     Drops
     -----
-    language : not in `keep`; the value is the score of the document.
+    language:de : it is German, which is not in `keep`; so for every language.
+    language:und : no language is sure enough; the value is the score of the document, the limit what its best guess
+        needed (`min_score`, for `CATCHALLS` more).
     mixed_language : several languages, and `mixed` is False; the value is the share of the largest in
         what is in a language.
 
@@ -215,7 +237,7 @@ class Language:
     >>> Language().map(Document("1", "这是一个关于语言的句子。")).meta["language"]
     'zh'
     >>> Language(keep=("en", "zh")).map(Document("2", "Dies ist ein Satz in deutscher Sprache.")).reason
-    'language'
+    'language:de'
     """
 
     name: ClassVar[str] = "language"
@@ -229,15 +251,18 @@ class Language:
     budget: int | None = 2048
 
     def __post_init__(self) -> None:
-        if not 0 <= self.min_score <= 1:
-            raise BadParameter(f"text/language: min_score must lie in 0 to 1, got {self.min_score!r}")
-        if self.budget is not None and self.budget < LONGEST:
+        if not _number(self.min_score) or not 0 <= self.min_score <= 1:
+            raise BadParameter(
+                f"text/language: min_score must be a number in 0 to 1, got {self.min_score!r}; {MIN_SCORE} is usual"
+            )
+        if self.budget is not None and not (_number(self.budget) and self.budget >= LONGEST):
             raise BadParameter(
                 f"text/language: budget must be at least {LONGEST} bytes (one segment), got {self.budget!r}; "
                 "use None to read everything"
             )
-        if isinstance(self.keep, str):
-            raise BadParameter(f"text/language: keep must be a tuple of codes, got {self.keep!r}; use ({self.keep!r},)")
+        if not (self.keep is None or (isinstance(self.keep, tuple) and self.keep)):
+            use = f"({self.keep!r},)" if isinstance(self.keep, str) else "None to keep every language"
+            raise BadParameter(f"text/language: keep must be a tuple of codes, got {self.keep!r}; use {use}")
         for code in self.keep or ():
             if code not in (known := {UNSURE, *languages()}):
                 raise unknown("text/language", "language", str(code), known)
@@ -246,7 +271,9 @@ class Language:
         """Return the document with its language, or why it goes."""
         found = self.identify(doc)
         if self.keep is not None and found.code not in self.keep:
-            return Drop("language", round(found.score, 4), self.min_score)
+            # Only "und" is a matter of the score: a sure language is dropped for what it is.
+            limit = float(_limits(self.min_score)[model().place(found.guess)])
+            return Drop(f"language:{found.code}", *((round(found.score, 4), limit) if found.code == UNSURE else ()))
         if found.mixed and not self.mixed:
             return Drop("mixed_language", round(_purity(found.shares), 4), PURE)
         told = {
@@ -262,6 +289,10 @@ class Language:
         if doc.text.isascii():
             return _identified(doc.utf8, self.budget, self.min_score, False)
         return identify(doc.text, budget=self.budget, min_score=self.min_score)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 # ── the model ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -286,6 +317,8 @@ class Model(NamedTuple):
         Where a script's rows begin, how far apart they are, and how many classes they have; 0: no model.
     columns, fold : int64 (29, C)
         The class of a column, and the column its probability is added to.
+    kin : int64 (C + 1,)
+        One number for all languages of a row of `KIN`, another for every other language.
     logs : float32 (512,)
         ``log(1 + n)``: what n times the same feature weigh.
     """
@@ -301,6 +334,7 @@ class Model(NamedTuple):
     width: np.ndarray
     columns: np.ndarray
     fold: np.ndarray
+    kin: np.ndarray
     logs: np.ndarray
 
     def place(self, label: str) -> int:
@@ -408,7 +442,13 @@ def _model(arrays: dict[str, np.ndarray]) -> Model:
     for values in (step, node, weights, prior):
         values.flags.writeable = False  # a mapped file is: the kernels compile for one kind of array
     scale = float(arrays["scale"])
-    return Model(labels, step, node, weights, prior, scale, base, stride, width, columns, fold, logs)
+    return Model(labels, step, node, weights, prior, scale, base, stride, width, columns, fold, _kin(labels), logs)
+
+
+def _kin(labels: Sequence[str]) -> np.ndarray:
+    near = {code: row.split()[0] for row in KIN for code in row.split()}
+    names = [near.get(label, label) for label in (*labels, UNSURE)]
+    return np.array([names.index(name) for name in names], np.int64)
 
 
 def _first(group: Sequence[int], labels: Sequence[str], column: int) -> int:
@@ -450,6 +490,12 @@ class _Scratch(threading.local):
 
 
 @cache
+def _places() -> np.ndarray:
+    """Return where in a stride a sample is taken, 0 to 1: the same numbers for every text."""
+    return stream(0, "language").random(4096)
+
+
+@cache
 def _scratch() -> _Scratch:
     return _Scratch()
 
@@ -457,11 +503,11 @@ def _scratch() -> _Scratch:
 # ── the kernels ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 #: Columns of a segment: where it stands in the text and in the clean copy, bytes; its script; bytes of letters in it;
-#: characters; then how many of them are kana, capitals, small letters, letters touching one of another script, symbols.
-_START, _STOP, _CLEAN, _CLEAN_STOP, _SCRIPT, _LETTERS, _CHARS, _KANAS, _CAPITALS, _SMALL, _TOUCHING, _SYMBOLS = range(
-    12
-)
-_COLUMNS = 12
+#: characters; then how many of them are kana, capitals, small letters, letters touching one of another script, symbols,
+#: digits.
+_START, _STOP, _CLEAN, _CLEAN_STOP, _SCRIPT, _LETTERS, _CHARS = range(7)
+_KANAS, _CAPITALS, _SMALL, _TOUCHING, _SYMBOLS, _DIGITS = range(7, 13)
+_COLUMNS = 13
 
 
 @kernel
@@ -476,7 +522,7 @@ def cut(
     script, letters, other, before = 0, 0, 0, 0
     run, run_letters, run_start, run_clean = 0, 0, 0, 0
     start, clean_start = 0, 0
-    total, begun, held = np.zeros(6, np.int64), np.zeros(6, np.int64), np.zeros(6, np.int64)
+    total, begun, held = np.zeros(7, np.int64), np.zeros(7, np.int64), np.zeros(7, np.int64)
     while at < size:
         byte, blank, at_run = int(data[at]), False, False
         if script == _LATIN and plain[byte]:
@@ -530,6 +576,7 @@ def cut(
             else:
                 # A line of dashes is one symbol; a bracket behind a blank (as here) is prose.
                 total[5] += kind >> 5 and at > 0 and data[at - 1] != byte and (byte != 40 or data[at - 1] > 32)
+                total[6] += 48 <= byte <= 57
             before = mine
             total[0] += 1
             blank = byte == 32 or 9 <= byte <= 13
@@ -553,12 +600,14 @@ def cut(
             line = found[count]
             line[_START], line[_STOP], line[_CLEAN], line[_CLEAN_STOP] = start, stop, clean_start, clean_stop
             line[_SCRIPT], line[_LETTERS] = run if other > letters else script, max(letters, other)
-            for column in range(6):
+            for column in range(7):
                 line[_CHARS + column] = held[column] - begun[column]
             if line[_SCRIPT] == _HAN and line[_KANAS] * 3 >= KANA * line[_LETTERS]:
                 line[_SCRIPT] = _KANA
-            if line[_SCRIPT] == _LATIN and line[_SYMBOLS] >= CODE * line[_LETTERS]:
+            if line[_SCRIPT] == _LATIN and line[_SYMBOLS] / CODE + line[_DIGITS] / FIGURES >= line[_LETTERS]:
                 line[_SCRIPT] = _CODE
+            if line[_DIGITS] >= line[_LETTERS]:
+                line[_SCRIPT] = 0
             capitals += line[_CAPITALS] > 1 and line[_SMALL] == 0
             count += 1
             start, clean_start = stop, clean_stop
@@ -570,22 +619,37 @@ def cut(
 
 
 @kernel
-def choose(found: np.ndarray, width: np.ndarray, budget: int, chosen: np.ndarray) -> int:
+def choose(found: np.ndarray, width: np.ndarray, budget: int, places: np.ndarray, chosen: np.ndarray) -> int:
     """Choose the segments the model reads, in proportion all along the text; return how many bytes they have.
 
-    They have `budget` bytes and a segment at most, but for the first segment of each script, which is always read.
+    They have `budget` bytes and a segment or two, but for the first segment of each script, which is always read. The
+    text is cut into strides, with a place at random in each: every k-th segment of a text whose languages take turns
+    would be one language. Where not all is read, `found` loses all but `GLANCE` bytes of a segment: more places.
     """
-    whole, passed, taken = 0, 0, 0
+    whole, short, segments, passed, taken, strides = 0, 0, 0, 0, 0, 0
     met = np.zeros(len(width), np.bool_)
     for at in range(len(found)):
-        if width[found[at, _SCRIPT]]:
-            whole += found[at, _CLEAN_STOP] - found[at, _CLEAN]
+        if found[at, _SCRIPT] and width[found[at, _SCRIPT]]:
+            length = found[at, _CLEAN_STOP] - found[at, _CLEAN]
+            whole, short, segments = whole + length, short + min(length, GLANCE), segments + 1
+    part = whole > budget
+    stride, aim = float(short) * short / (max(1, segments) * max(1, budget)), 0.0
     for at in range(len(found)):
         script, length = found[at, _SCRIPT], found[at, _CLEAN_STOP] - found[at, _CLEAN]
-        chosen[at] = width[script] > 0 and (not met[script] or taken * whole <= budget * passed)
+        chosen[at] = script > 0 and width[script] > 0
+        if not (chosen[at] and part):
+            taken += length * chosen[at]
+            continue
+        length = min(length, GLANCE)
+        passed += length
+        chosen[at] = passed > aim or not met[script]
         met[script] = True
-        passed += length if width[script] else 0
-        taken += length if chosen[at] else 0
+        while passed > aim:
+            strides += 1
+            aim = stride * (strides + places[strides % len(places)])
+        if chosen[at]:
+            found[at, _CLEAN_STOP] = found[at, _CLEAN] + length
+            taken += length
     return taken
 
 
@@ -726,16 +790,81 @@ def spread(
 
 
 @kernel
+def strangers(
+    found: np.ndarray,
+    chosen: np.ndarray,
+    columns: np.ndarray,
+    kin: np.ndarray,
+    scores: np.ndarray,
+    best: np.ndarray,
+    certain: np.ndarray,
+    pool: np.ndarray,
+) -> None:
+    """Find the segments that are in no relative of their main language, though perhaps in either of two relatives.
+
+    Writes how sure each is of the relatives its best language belongs to (`certain`, -1: it is no stranger), and adds
+    up in `pool`, a place a class, what all of them together say.
+    """
+    segments = len(found)
+    for at in range(segments):
+        script, own, certain[at] = found[at, _SCRIPT], best[at], -1.0
+        if not chosen[at] or found[at, _LETTERS] < FLOOR:
+            continue
+        main = best[segments + script]
+        mine = kin[columns[script, own]]
+        if mine == kin[columns[script, main]] or scores[at, own] < ODDS * scores[at, main]:
+            continue
+        certain[at] = 0.0
+        for column in range(columns.shape[1]):
+            if columns[script, column] < len(kin) and kin[columns[script, column]] == mine:
+                certain[at] += scores[at, column]
+        for column in range(columns.shape[1] if certain[at] >= SURE else 0):
+            if columns[script, column] < len(kin) and kin[columns[script, column]] == mine:
+                pool[columns[script, column]] += scores[at, column] * found[at, _CHARS]
+
+
+@kernel
+def japanese(found: np.ndarray, near: np.ndarray) -> None:
+    """Tell for every segment whether kana make up a third of the Chinese letters and kana around it (`AROUND`)."""
+    segments, first, behind, before, after = len(found), 0, 0, 0, 0
+    kana, han = 0, 0
+    for at in range(segments):
+        script, size = found[at, _SCRIPT], found[at, _LETTERS]
+        near[at] = False
+        if script not in (_HAN, _KANA):
+            continue
+        while behind < segments and (behind <= at or after < AROUND):
+            kind, letters = found[behind, _SCRIPT], found[behind, _LETTERS]
+            if kind in (_HAN, _KANA):
+                kana, han = kana + letters * (kind == _KANA), han + letters * (kind == _HAN)
+                after += letters
+            behind += 1
+        after -= size
+        while before > AROUND:
+            kind, letters = found[first, _SCRIPT], found[first, _LETTERS]
+            if kind in (_HAN, _KANA):
+                kana, han = kana - letters * (kind == _KANA), han - letters * (kind == _HAN)
+                before -= letters
+            first += 1
+        near[at] = 2 * kana >= han
+        before += size
+
+
+@kernel
 def label(
     found: np.ndarray,
     chosen: np.ndarray,
     width: np.ndarray,
     columns: np.ndarray,
+    kin: np.ndarray,
     scores: np.ndarray,
     best: np.ndarray,
-    least: float,
+    near: np.ndarray,
+    certain: np.ndarray,
+    pool: np.ndarray,
+    least: np.ndarray,
     none: int,
-    japanese: int,
+    japan: int,
     labels: np.ndarray,
     sure: np.ndarray,
     shares: np.ndarray,
@@ -745,14 +874,13 @@ def label(
     A row of `shares`: class; characters guessed to be in it, those times how sure that is, characters labelled so.
     """
     segments = len(found)
-    letters, chars, read = np.zeros(len(width)), np.zeros(len(width)), np.zeros(len(width))
+    chars, read = np.zeros(len(width)), np.zeros(len(width))
     for at in range(segments):
         script = found[at, _SCRIPT]
-        letters[script] += found[at, _LETTERS]
         chars[script] += found[at, _CHARS]
         read[script] += found[at, _CHARS] * chosen[at]
     for at in range(segments):
-        script = found[at, _SCRIPT]
+        script, counted = found[at, _SCRIPT], float(found[at, _CHARS])
         if script == 0:
             labels[at], sure[at] = none, 1.0
         elif width[script] == 0:
@@ -760,17 +888,24 @@ def label(
         else:
             main, own = best[segments + script], best[at]
             labels[at], sure[at] = columns[script, main], scores[segments + script, main]
-            if script == _HAN and 2 * letters[_KANA] >= letters[_HAN]:
-                labels[at], sure[at] = japanese, 1.0
-            enough = chosen[at] and found[at, _LETTERS] >= FLOOR and scores[at, own] >= SURE
-            if enough and scores[at, own] >= ODDS * scores[at, main] and columns[script, own] != labels[at]:
+            if script == _HAN and near[at] and found[at, _LETTERS] < PROSE:
+                labels[at], sure[at] = japan, 1.0
+            elif certain[at] >= SURE:
+                place, second = own, columns[script, own]
+                for column in range(width[script]):
+                    other = columns[script, column]
+                    if kin[other] == kin[second] and pool[other] > pool[second]:
+                        second, place = other, column
+                plain = scores[at, own] >= SURE and scores[at, own] >= ODDS * scores[at, place]
+                labels[at], sure[at] = columns[script, own] if plain else second, certain[at]
+            elif certain[at] >= 0:
+                sure[at] = scores[at, main]
+            elif chosen[at] and found[at, _LETTERS] >= FLOOR and scores[at, own] >= max(SURE, ODDS * scores[at, main]):
                 labels[at], sure[at] = columns[script, own], scores[at, own]
-        counted = float(found[at, _CHARS])
-        if width[script]:
             counted *= chars[script] / read[script] if chosen[at] else 0.0
         shares[labels[at], 1] += counted
         shares[labels[at], 2] += counted * sure[at]
-        shares[labels[at] if sure[at] >= least else len(shares) - 1, 3] += counted
+        shares[labels[at] if sure[at] >= least[labels[at]] else len(shares) - 1, 3] += counted
     used = 0
     for at in range(len(shares)):
         if shares[at, 1] or shares[at, 3]:
@@ -784,21 +919,49 @@ def label(
 
 
 def _identified(data: bytes, budget: int | None, least: float, lines: bool) -> Identified:
-    known = model()
     text = np.frombuffer(_without_markup(data), np.uint8)
     found, clean = _segments(text)
     if not len(found):
         return NOTHING
-    chosen = np.empty(len(found), np.bool_)
-    choose(found, known.width, len(text) if budget is None else budget, chosen)
+    ends = found[:, _CLEAN_STOP].copy()
+    read, labels, sure, shares = _read(found, clean, budget, least)
+    told = _told(shares, least, len(clean), int(found[:, _TOUCHING].sum()))
+    if budget is not None and read < len(clean) and len(told.shares.keys() - {NONE}) > 1:
+        found[:, _CLEAN_STOP] = ends
+        _, labels, sure, shares = _read(found, clean, AGAIN * budget, least)
+        told = _told(shares, least, len(clean), told.touching)
+    return replace(told, lines=_lines(found, labels, sure, least)) if lines else told
+
+
+def _read(
+    found: np.ndarray, clean: np.ndarray, budget: int | None, least: float
+) -> tuple[int, np.ndarray, np.ndarray, list[list[float]]]:
+    """Return how many bytes were read, the class of every segment and how sure it is, and the rows of `label`."""
+    known, size = model(), len(found)
+    chosen = np.empty(size, np.bool_)
+    read = choose(found, known.width, len(clean) if budget is None else budget, _places(), chosen)
     scores, best = _scores(found, chosen, clean)
-    labels, sure, shares = np.empty(len(found), np.int64), np.empty(len(found)), np.zeros((len(known.labels) + 1, 4))
+    labels, sure, shares = np.empty(size, np.int64), np.empty(size), np.zeros((len(known.labels) + 1, 4))
+    certain, pool, near = np.empty(size), np.zeros(len(known.labels)), np.empty(size, np.bool_)
+    strangers(found, chosen, known.columns, known.kin, scores, best, certain, pool)
+    japanese(found, near)
     used = label(
-        found, chosen, known.width, known.columns, scores, best, least, known.place(NONE), known.place("ja"), labels,
-        sure, shares,
+        found, chosen, known.width, known.columns, known.kin, scores, best, near, certain, pool, _limits(least),
+        known.place(NONE), known.place("ja"), labels, sure, shares,
     )  # fmt: skip
-    told = _lines(found, labels, sure, least) if lines else ()
-    return _told(shares[:used].tolist(), least, len(clean), int(found[:, _TOUCHING].sum()), told)
+    return read, labels, sure, shares[:used].tolist()
+
+
+def _plain(data: bytes) -> bytes:
+    """Return UTF-8 with letters that are only styled, wide or bold, as what they stand for, a character for each."""
+    if b"\xef\xbc" not in data and b"\xef\xbd" not in data and b"\xf0\x9d" not in data:
+        return data
+    plain, styled = _STYLED.subn(_letter, data)
+    return plain.replace("\u3000".encode(), b" ") if styled else data
+
+
+def _letter(match: re.Match[bytes]) -> bytes:
+    return unicodedata.normalize("NFKC", match[0].decode()).encode()
 
 
 def _without_markup(data: bytes) -> bytes:
@@ -849,7 +1012,7 @@ def _scores(found: np.ndarray, chosen: np.ndarray, clean: np.ndarray) -> tuple[n
     return scores, best
 
 
-def _told(shares: list[list[float]], least: float, size: int, touching: int, lines: tuple[Line, ...]) -> Identified:
+def _told(shares: list[list[float]], least: float, size: int, touching: int) -> Identified:
     """Make one answer of the rows of `label`."""
     labels = model().labels
     rows = [
@@ -861,14 +1024,17 @@ def _told(shares: list[list[float]], least: float, size: int, touching: int, lin
     spoken = whole - sum(silent.values())
     held = {name: part / whole for name, _, _, part in sorted(rows, key=lambda row: -row[3]) if part}
     if spoken < SPOKEN * whole:
+        if silent.get(NONE, 0.0) >= silent.get(UNSURE, 0.0) and size >= FLOOR:
+            return Identified(NONE, silent[NONE] / whole, NONE, held, False, touching)
         # Too little to say anything about is no table yet.
-        known = silent.get(NONE, 0.0) >= silent.get(UNSURE, 0.0) and size >= FLOOR
-        guess, score = (NONE, silent[NONE] / whole) if known else (UNSURE, 0.0)
-        return Identified(guess, score, guess, held, False, touching, lines)
+        if held.get(NONE) == 1.0:
+            held = {UNSURE: 1.0}
+        return Identified(UNSURE, 0.0, UNSURE, held, False, touching)
     guess, _, certain, _ = max((row for row in rows if row[0] not in silent), key=lambda row: row[2])
     score = certain / (spoken + silent.get(UNSURE, 0.0))
     mixed = 0 < _purity(held) < PURE
-    return Identified(guess if score >= least else UNSURE, score, guess, held, mixed, touching, lines)
+    certain_enough = score >= _limits(least)[model().place(guess)]
+    return Identified(guess if certain_enough else UNSURE, score, guess, held, mixed, touching)
 
 
 def _purity(shares: Mapping[str, float]) -> float:
@@ -877,14 +1043,19 @@ def _purity(shares: Mapping[str, float]) -> float:
     return max(spoken) / sum(spoken) if spoken else 0.0
 
 
+@cache
+def _limits(least: float) -> np.ndarray:
+    """Return the least score of every class, "und" behind the others."""
+    strict = {code: min(1.0, WARY * least) for code in CATCHALLS} | {NONE: 0.0}
+    return np.array([strict.get(code, least) for code in (*model().labels, UNSURE)])
+
+
 def _lines(found: np.ndarray, labels: np.ndarray, sure: np.ndarray, least: float) -> tuple[Line, ...]:
     names = (*model().labels, UNSURE)
     ends = np.cumsum(found[:, _CHARS]).tolist()
-    told = [names[at] if score >= least else UNSURE for at, score in zip(labels.tolist(), sure.tolist(), strict=True)]
-    places = pairwise([0, *ends])
-    return tuple(
-        Line(start, stop, code, score) for (start, stop), code, score in zip(places, told, sure.tolist(), strict=True)
-    )
+    told = np.where(sure >= _limits(least)[labels], labels, len(names) - 1).tolist()
+    places = zip(pairwise([0, *ends]), told, sure.tolist(), strict=True)
+    return tuple(Line(start, stop, names[at], score) for (start, stop), at, score in places)
 
 
 # ── against the library, and against labels ──────────────────────────────────────────────────────────────────────────

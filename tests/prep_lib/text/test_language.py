@@ -95,12 +95,12 @@ def test_kernels_equal_their_twins(text: str) -> None:
     for plain in (False, True):
         kernels = {
             name: getattr(language, name).python if plain else getattr(language, name)
-            for name in ("cut", "choose", "walk", "weigh", "spread", "label")
+            for name in ("cut", "choose", "walk", "weigh", "spread", "strangers", "japanese", "label")
         }
         clean, found = np.zeros(len(data), np.uint8), np.zeros((len(data) // 8 + 2, language._COLUMNS), np.int64)
         count, capitals = kernels["cut"](data, *language._kinds(), clean, found)
         found, chosen = found[:count], np.empty(count, np.bool_)
-        read = kernels["choose"](found, known.width, 1000, chosen)
+        read = kernels["choose"](found, known.width, 1000, language._places(), chosen)
         rows = count + len(known.width)
         features, length, best = np.zeros(len(data), np.int32), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         scores, scratch = np.zeros((rows, len(known.labels)), np.float32), language._scratch()
@@ -111,11 +111,15 @@ def test_kernels_equal_their_twins(text: str) -> None:
         )  # fmt: skip
         kernels["spread"](found, length, known.width, known.columns, known.fold, scores, best)
         labels, sure, shares = np.zeros(count, np.int64), np.zeros(count), np.zeros((len(known.labels) + 1, 4))
+        certain, pool, near = np.zeros(count), np.zeros(len(known.labels)), np.zeros(count, np.bool_)
+        kernels["strangers"](found, chosen, known.columns, known.kin, scores, best, certain, pool)
+        kernels["japanese"](found, near)
         kernels["label"](
-            found, chosen, known.width, known.columns, scores, best, 0.3, known.place("zxx"), known.place("ja"),
-            labels, sure, shares,
+            found, chosen, known.width, known.columns, known.kin, scores, best, near, certain, pool,
+            language._limits(0.3), known.place("zxx"), known.place("ja"), labels, sure, shares,
         )  # fmt: skip
-        made.append(((count, capitals, read), (clean, found, chosen, features, labels), (scores, sure, shares)))
+        exact = (clean, found, chosen, features, near, labels)
+        made.append(((count, capitals, read), exact, (scores, certain, pool, sure, shares)))
     (numbers, exact, close), (numbers_2, exact_2, close_2) = made
     assert numbers == numbers_2
     for one, other in zip(exact, exact_2, strict=True):
@@ -222,6 +226,60 @@ def test_bug_015_two_languages_taking_turns_in_a_line_are_both_told() -> None:
     assert (dropped.reason, dropped.limit) == ("mixed_language", language.PURE)
 
 
+BRIDGE = "The committee decided on Tuesday that the new bridge would be built across the river before next year. "
+CROATIAN = "Odbor je u utorak odlučio da će se novi most preko rijeke izgraditi do kraja sljedeće godine. "
+NORWEGIAN = "Komiteen bestemte på tirsdag at den nye broen skulle bygges over elva før slutten av neste år. "
+
+
+@pytest.mark.parametrize(("second", "code"), [(CROATIAN, "hr"), (NORWEGIAN, "no")])
+@pytest.mark.parametrize(("times", "others"), [(20, 20), (60, 40)])
+def test_a_second_language_is_told_though_the_model_wavers_between_it_and_its_relatives(
+    second: str, code: str, times: int, others: int
+) -> None:
+    text = BRIDGE * times + second * others
+    found = identify(text, lines=True)
+    assert (found.code, set(found.shares), found.mixed) == ("en", {"en", code}, True)
+    half = len(second) * others / len(text)
+    assert found.shares[code] == pytest.approx(half, abs=0.05)
+    assert isinstance(Language(mixed=False).map(Document("1", text)), Drop)
+    told = [text[line.start : line.stop] for line in found.lines if line.code == "en"]
+    assert sum(second[:50] in piece for piece in told) <= 1, "the piece at the seam"
+
+
+def test_a_language_s_own_relatives_are_not_a_second_one() -> None:
+    """Norwegian with Danish words in it, Croatian called Bosnian here and there: one language."""
+    for name, code in (("hrv", "hr"), ("nob", "no"), ("dan_dan", "da")):
+        found = identify("\n".join(next(lines for key, lines in udhr().items() if key.startswith(name[:3]))))
+        assert (found.code, found.shares, found.mixed) == (code, {code: 1.0}, False)
+
+
+def test_declarations_in_two_languages_are_mixed() -> None:
+    def first(name: str, count: int) -> str:
+        return "\n".join(next(lines for key, lines in udhr().items() if key.startswith(name))[:count])
+
+    for one, two in (("deu", "hrv"), ("fra", "srp_latn"), ("cmn", "jpn"), ("jpn", "cmn")):
+        sizes = [30 if name == "jpn" else 60 for name in (one, two)]
+        found = identify(first(one, sizes[0]) + "\n" + first(two, sizes[1]))
+        assert found.mixed, (one, two)
+        assert list(found.shares.values())[1] > 0.3, (one, two)
+
+
+JAPANESE = "委員会は火曜日に、来年末までに川に新しい橋を建設することを決定しました。"
+
+
+@pytest.mark.parametrize("text", [CHINESE * 40 + "\n" + JAPANESE * 40, (CHINESE + "\n" + JAPANESE + "\n") * 40])
+def test_chinese_beside_japanese_stays_chinese(text: str) -> None:
+    found = identify(text)
+    assert (set(found.shares), found.mixed) == ({"zh", "ja"}, True)
+    assert found.shares["zh"] == pytest.approx(len(CHINESE) / len(CHINESE + JAPANESE), abs=0.1)
+
+
+def test_a_title_or_an_address_without_kana_among_japanese_is_japanese() -> None:
+    address = "\n東京都千代田区永田町一丁目七番一号国会議事堂\n"
+    assert identify((JAPANESE * 4 + address) * 5).shares == {"ja": 1.0}
+    assert identify(CHINESE * 20 + "鲜の每日，健康の选择。").shares == {"zh": 1.0}
+
+
 def test_bug_016_two_initials_do_not_make_korean_romanian() -> None:
     assert identify("(박수) JK : 오늘은 조금 늦었네요 . 아쉬워요 .").shares == {"ko": 1.0}
 
@@ -233,7 +291,7 @@ def test_bug_018_too_little_is_unsure_and_never_forced_into_a_wanted_language(te
     assert 0 <= found.score < language.MIN_SCORE
     dropped = Language(keep=("en", "zh")).map(Document("1", text))
     assert isinstance(dropped, Drop)
-    assert (dropped.reason, dropped.limit) == ("language", language.MIN_SCORE)
+    assert (dropped.reason, dropped.limit) == ("language:und", language.MIN_SCORE)
 
 
 def test_a_restricted_list_forces_nothing() -> None:
@@ -290,6 +348,64 @@ def test_junk_of_some_length_is_named_as_such() -> None:
     assert [identify(text).code for text in junk(random.Random(1), 400)] == ["zxx"] * 6
 
 
+HEADS = (
+    "Total 12", "x y z", "date,open,high,low,close,volume", "Year Population Growth", "Rank\tTeam\tW\tL\tPct",
+    "编号,姓名,数量", "Год Население",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("rows", [10, 40, 400])
+def test_a_table_of_numbers_is_no_language_whatever_its_head(head: str, rows: int) -> None:
+    rng = random.Random(3)
+    lines = (f"{at},{rng.random() * 100:.2f},{rng.randrange(10**6)},{rng.randrange(9)}" for at in range(rows))
+    assert identify(head + "\n" + "\n".join(lines)).code == "zxx"
+
+
+def test_a_name_in_every_row_makes_no_language_of_numbers() -> None:
+    rng = random.Random(9)
+    names = ["Alabama", "Ohio", "Maine", "Nevada", "Oregon", "Kansas", "Florida"]
+    states = "\n".join(f"{name},{rng.randrange(10**7)},{rng.randrange(10**6)}" for name in names)
+    atoms = "\n".join(f"ATOM {rng.randrange(999)} CA ALA A {rng.random() * 10:.3f}" for _ in range(60))
+    log = "\n".join(f"2024-03-1{at % 9} login {rng.randrange(10**6)} ok" for at in range(30))
+    for text in ("State,Population,Area\n" + states, atoms, log):
+        assert identify(text).code == "zxx"
+
+
+def test_figures_in_prose_leave_it_a_language() -> None:
+    text = "In 2019 the town had 12,345 inhabitants, 3 % more than in 2018, and 210 of them were over 90 years old. "
+    assert identify(text * 3).shares == {"en": 1.0}
+
+
+def test_languages_the_model_falls_back_on_need_more_certainty() -> None:
+    make = "all: build test\n\nbuild:\n\tgo build ./cmd/server\n\ntest:\n\tgo test ./pkg/server\n\n"
+    make += "clean:\n\trm -rf bin dist\n"
+    found = identify(make * 6, lines=True)
+    assert (found.code, found.guess, found.shares) == ("und", "pcm", {"und": 1.0})
+    assert {line.code for line in found.lines} == {"und"}
+    assert language.MIN_SCORE < found.score < 0.9
+    dropped = Language(keep=("en",)).map(Document("1", make * 6))
+    assert (dropped.reason, dropped.limit) == ("language:und", pytest.approx(0.9))
+    assert identify(make * 6, min_score=0).code == "pcm", "the best guess, where that is asked for"
+
+
+def test_what_is_told_and_its_shares_agree_where_there_is_no_language() -> None:
+    for text in ("ACGTTGCAACGT" * 40, "Year Value\n" + "\n".join(f"{1990 + at} {at * 37}" for at in range(30))):
+        found = identify(text)
+        assert (found.code, found.shares) == ("zxx", {"zxx": 1.0})
+    assert identify("😀").shares == {"und": 1.0}
+
+
+def test_letters_in_another_dress_are_read_as_what_they_are() -> None:
+    bold = "".join(chr(0x1D400 + ord(c) - 65) if c.isupper() else chr(0x1D41A + ord(c) - 97) if c.islower() else c
+                   for c in ENGLISH)  # fmt: skip
+    wide = "".join(chr(ord(c) + 0xFEE0) if c > " " else "\u3000" for c in ENGLISH)
+    for text in (bold, wide):
+        found = identify(text, lines=True)
+        assert found.code == "en"
+        assert found.lines[-1].stop == len(text), "places are those of the text as it is"
+
+
 def test_code_alone_is_no_language_and_code_between_prose_changes_nothing() -> None:
     assert identify(CODE * 3).code == "zxx"
     for prose, code in ((ENGLISH, "en"), (CHINESE * 3, "zh"), (FRENCH, "fr")):
@@ -319,18 +435,30 @@ def test_the_stage_writes_its_keys_and_leaves_the_others() -> None:
     json.dumps(doc.meta)
 
 
-def test_dropping_is_counted_under_one_reason() -> None:
+def test_a_drop_says_which_language_it_was_and_a_score_only_where_that_decided() -> None:
     docs = [Document("1", ENGLISH), Document("2", FRENCH), Document("3", "?"), Document("4", CHINESE)]
-    result = run([Language(keep=("en", "zh"))], docs)
+    stage = Language(keep=("en", "zh"))
+    assert [stage.map(doc) for doc in docs[1:3]] == [
+        Drop("language:fr"),
+        Drop("language:und", 0.0, language.MIN_SCORE),
+    ]
+    result = run([stage], docs)
     assert [doc.id for doc in result.kept] == ["1", "4"]
-    assert result.ledger.reasons("language", "dropped") == {"language": 2}
+    assert result.ledger.reasons("language", "dropped") == {"language:fr": 1, "language:und": 1}
     assert [doc.id for doc in run([Language(keep=("und",))], docs).kept] == ["3"]
 
 
 @pytest.mark.parametrize(
     ("parameters", "said"),
     [
-        ({"min_score": 1.5}, "text/language: min_score must lie in 0 to 1, got 1.5"),
+        ({"min_score": 1.5}, "text/language: min_score must be a number in 0 to 1, got 1.5"),
+        ({"min_score": "x"}, "text/language: min_score must be a number in 0 to 1, got 'x'"),
+        ({"min_score": None}, "text/language: min_score must be a number in 0 to 1, got None"),
+        ({"min_score": float("nan")}, "text/language: min_score must be a number in 0 to 1, got nan"),
+        ({"budget": "x"}, f"text/language: budget must be at least {LONGEST} bytes .*, got 'x'"),
+        ({"budget": True}, f"text/language: budget must be at least {LONGEST} bytes .*, got True"),
+        ({"keep": ()}, r"text/language: keep must be a tuple of codes, got \(\); use None to keep every language"),
+        ({"keep": 5}, "text/language: keep must be a tuple of codes, got 5"),
         ({"budget": 10}, f"text/language: budget must be at least {LONGEST} bytes"),
         ({"keep": "en"}, "text/language: keep must be a tuple of codes, got 'en'"),
     ],
@@ -381,6 +509,26 @@ def test_a_bounded_sample_gives_the_language_and_nearly_the_shares_of_the_whole(
     assert part.code == whole.code == "en"
     assert part.mixed == whole.mixed
     assert part.shares["fr"] == pytest.approx(whole.shares["fr"], abs=0.08)
+
+
+@pytest.mark.parametrize("unit", [1, 2, 4])
+def test_a_sample_keeps_no_beat_with_languages_that_take_turns(unit: int) -> None:
+    """Every k-th segment of a text in which every second paragraph is French would be English."""
+    for times in range(30, 300, 15):
+        text = ((BRIDGE * unit).strip() + "\n" + (FRENCH * unit).strip() + "\n") * times
+        told = Language().map(Document("1", text)).meta
+        assert told["mixed"], times
+        assert told["languages"]["en"] == pytest.approx(0.5, abs=0.25), times
+
+
+def test_more_is_read_where_the_first_sample_is_not_one_language() -> None:
+    clean = {}
+    for name, text in (("one", ENGLISH * 500), ("two", (ENGLISH + "\n" + FRENCH + "\n") * 250)):
+        found, letters = language._segments(np.frombuffer(text.encode(), np.uint8))
+        clean[name] = language._read(found, letters, 2048, 0.3)[0]
+        assert clean[name] <= 2048 + 2 * language.GLANCE
+    part = identify((ENGLISH + "\n" + FRENCH + "\n") * 250, budget=2048)
+    assert part.shares["en"] == pytest.approx(len(ENGLISH) / len(ENGLISH + FRENCH), abs=0.08)
 
 
 def test_a_script_that_is_rare_is_read_whatever_the_budget() -> None:
