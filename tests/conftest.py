@@ -19,12 +19,22 @@ ROOT = Path(__file__).parents[1]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Share tests out to workers by file, as their fixtures are; those that look at the demo stay together."""
+    """Share tests out to workers by file, as their fixtures are; the demo and the browser go to one of them.
+
+    Two browsers at once starve each other, and a second demo costs two minutes. The longest begin first, or one worker
+    ends alone with them.
+    """
     for item in items:
-        looks = "demo" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("demo" if looks else str(item.path)))
-        if looks:
+        heavy = "demo" in getattr(item, "fixturenames", ()) or item.path.parent.name == "browser"
+        item.add_marker(pytest.mark.xdist_group("heavy" if heavy else str(item.path)))
+        if heavy:
             item.add_marker(pytest.mark.timeout(900))
+        item.stash[RANK] = 0 if heavy else 1 if "kill" in item.path.name else 2
+    items.sort(key=lambda item: item.stash[RANK])
+
+
+#: When a test begins among the others.
+RANK = pytest.StashKey[int]()
 
 
 def shared(name: str) -> Path:
