@@ -1,4 +1,4 @@
-"""Documents on disk: what a run of stages wrote, opened, searched and sampled.
+"""Documents on disk: what a run of stages wrote, opened and searched.
 
 folder/
 ├── part-00000.jsonl.zst       {"id", "text", "source", "meta"}, a line a document that came through, as read
@@ -11,7 +11,6 @@ folder/
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,9 +19,10 @@ from typing import Any
 
 import numpy as np
 import orjson
+import xxhash
 
 from prep_lib import files as fs
-from prep_lib import rejected, seeds
+from prep_lib import rejected
 from prep_lib.errors import BadInput, BadRecord
 from prep_lib.ledger import Ledger
 from prep_lib.record import Document
@@ -58,8 +58,6 @@ def id_hash(name: str) -> int:
     >>> id_hash("a.jsonl#L1") == id_hash("a.jsonl#L1") != id_hash("a.jsonl#L2")
     True
     """
-    import xxhash
-
     return xxhash.xxh3_64_intdigest(name.encode("utf-8", "surrogatepass"))
 
 
@@ -115,11 +113,7 @@ class Documents:
         return self.size
 
     def __iter__(self) -> Iterator[Document]:
-        for path in self.parts:
-            for place, found in jsonl.documents(fs.Span(str(path))):
-                if isinstance(found, BadRecord):
-                    raise BadInput(f"documents: {path.name} is damaged at {place}: {found}; write it again")
-                yield found
+        return map(_document, self._lines())
 
     @property
     def tallies(self) -> Tallies:
@@ -169,40 +163,11 @@ class Documents:
                     rows.append({**told, "characters": int(mine["characters"][found].sum())})
         return rows
 
-    def sample(self, size: int, seed: int = 42) -> list[Document]:
-        """Draw documents by a hash of their ids, over all parts; the same ones each time and in every notebook.
-
-        Parameters
-        ----------
-        size : int
-            How many; 0: all of them.
-        seed : int
-
-        Returns
-        -------
-        list of Document
-            In the order of the parts.
-        """
-        if not size or size >= len(self):
-            return list(self)
-        # A little more than the wanted share, so that the exact number is there with certainty worth having.
-        limit = int(min(1.0, (size + 6 * size**0.5 + 20) / max(len(self), 1)) * 2**64)
-        drawn = [(seeds.key(seed, "sample", doc.id), at, doc) for at, doc in enumerate(self._under(seed, limit))]
-        return [doc for _, _, doc in sorted(sorted(drawn, key=lambda item: item[:2])[:size], key=lambda item: item[1])]
-
-    def _under(self, seed: int, limit: int) -> Iterator[Document]:
-        for line in self._lines():
-            # Most lines are not drawn, so only their ids are parsed.
-            place = _ID.match(line)
-            name = orjson.loads(place[1]) if place else orjson.loads(line)["id"]
-            if seeds.key(seed, "sample", name) < limit:
-                yield _document(line)
-
     def _lines(self) -> Iterator[bytes]:
         for path in self.parts:
-            for _, line in fs.read_lines(fs.Span(str(path))):
+            for number, line in fs.read_lines(fs.Span(str(path))):
                 if isinstance(line, BadRecord):
-                    raise BadInput(f"documents: {path.name} is damaged: {line}; write it again")
+                    raise BadInput(f"documents: {path.name} is damaged at line {number}: {line}; write it again")
                 yield line
 
     def find(self, name: str) -> Found | None:
@@ -238,9 +203,6 @@ def input_names(folder: str | Path) -> list[str]:
     return [name for name, _ in Documents(folder).contents["inputs"]]
 
 
-_ID = re.compile(rb'\{"id":("(?:[^"\\]|\\.)*"),')
-
-
 def _document(line: bytes) -> Document:
-    record = orjson.loads(line)
+    record = jsonl.loads(line)
     return Document(record["id"], record["text"], record["source"], record["meta"])

@@ -43,7 +43,7 @@ from prep_lib.files import Span, compression, read_lines
 from prep_lib.source import jsonl, parquet
 from prep_lib.source.export import parse_columns, rename
 from prep_lib.tokens.tokenizer import AutoTokenizer
-from prep_lib.workspace import CHECKOUT, Run, find_notebook, split
+from prep_lib.workspace import CHECKOUT, YAML, Run, find_notebook, split
 
 # ── the parameters cell ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -442,11 +442,17 @@ _MODEL = (".json", ".jinja")
 def inputs(step: Step, run: Run) -> list[Path]:
     """Return every local file the parameters of a step name; what is missing is left out, `preflight` names it."""
     named = [_found(run, str(step.values[name])) for name in _READ if step.values.get(name)]
+    named += [_found(run, name) for name in _rule_files(str(step.values.get("rules", "")))]
     named += [_of_model(run, str(step.values[name])) for name in ("tokenizer", "template") if step.values.get(name)]
     named += [_manifest(run, str(step.values[name])) for name in ("shards", "other") if step.values.get(name)]
     code = [str(step.values.get(name, "")).rpartition(":") for name in ("process_func", "plugins")]
     named += [_found(run, file if name.isidentifier() else f"{file}{colon}{name}") for file, colon, name in code]
     return sorted({file for paths in named for path in paths for file in _inside(path)})
+
+
+def _rule_files(text: str) -> list[str]:
+    names = (word.rpartition("=")[2] for word in _words(text))
+    return [name for name in names if name.endswith(YAML)]
 
 
 def row_files(step: Step, run: Run) -> list[Path]:

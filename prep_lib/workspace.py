@@ -400,6 +400,14 @@ class Run:
         written = [path for path in sorted((self.folder / "data").glob("1[0-3]_*")) if path.name[:2] < mine]
         return [str(path) for path in written if (path / "documents.json").is_file()][-1:]
 
+    def rules(self, text: str) -> str:
+        """Return rule sets by language as `Quality` takes them: a YAML file means the workspace, wherever we run."""
+        found = []
+        for code, sign, name in (part.rpartition("=") for part in split(text)):
+            # From here, because such a text is cut at blanks, and the way to the workspace may hold some.
+            found.append(f"{code}{sign}{os.path.relpath(self.path(name)) if name.endswith(YAML) else name}")
+        return " ".join(found)
+
     def dataset(self, text: str) -> str:
         """Return what `export_dataset` is to open: a path or pattern of the workspace, absolute, or a hub name."""
         return self.place(text)
@@ -510,6 +518,10 @@ class Run:
     def note(self, event: Mapping[str, Any]) -> None:
         """Append one event to ``run.jsonl``, with the time and the notebook."""
         append_event(self.folder, {"notebook": self.notebook, **event} if self.notebook else event)
+
+
+#: Endings of a rule set in a file.
+YAML = (".yaml", ".yml")
 
 
 def _turned_down(path: Path) -> bool:

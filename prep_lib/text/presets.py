@@ -472,7 +472,7 @@ def _rule_set(held: Mapping[str, Any], where: str) -> RuleSet:
             f"text/presets: {where} needs a name of letters, digits and ./-_ that no preset has, got {name!r}"
         )
     languages = _texts(held, "languages", where, base.languages if base else None)
-    return RuleSet(name, languages, rules, reading, str(held.get("source", where)), base.off if base else ())
+    return RuleSet(name, languages, rules, reading, str(held.get("source", Path(where).name)), base.off if base else ())
 
 
 def _reading(held: Mapping[str, Any], base: Reading, where: str) -> Reading:

@@ -8,6 +8,7 @@ meta["language"]   en ──▶ fineweb/code ──▶ signals ──▶ first r
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -78,6 +79,8 @@ class Quality:
         if not self.force:
             _check_codes(routes)
         object.__setattr__(self, "routes", _moved(routes, parse_limits(self.limits)))
+        # A file is told by its name: where it lies is nothing an output should depend on.
+        object.__setattr__(self, "rules", re.sub(r"[^\s=]*/(?=[^\s=/]+\.ya?ml(\s|$))", "", self.rules))
 
     @cached_property
     def signals(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import pytest
 
 from prep_lib.documents import MEASURED, Documents, numbers_dtype
 from prep_lib.errors import BadInput
-from prep_lib.pipeline import run_files
+from prep_lib.pipeline import draw, run_files
 
 
 @pytest.fixture
@@ -34,10 +34,10 @@ def test_documents_come_back_in_order(folder: Path) -> None:
 
 def test_a_sample_is_drawn_over_all_parts(folder: Path) -> None:
     found = Documents(folder)
-    drawn = [doc.id for doc in found.sample(3)]
+    drawn = [doc.id for doc in draw(folder, 3)]
     assert len(drawn) == 3
     assert drawn == [doc.id for doc in found if doc.id in drawn]
-    assert {doc.id for doc in found.sample(2)} < set(drawn)
+    assert {doc.id for doc in draw(folder, 2)} < set(drawn)
 
 
 def test_a_damaged_part_is_one_error_line(folder: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_damaged_part_is_one_error_line(folder: Path) -> None:
     with pytest.raises(BadInput, match=r"documents: part-00000.jsonl.zst is damaged at .*; write it again"):
         list(Documents(folder))
     with pytest.raises(BadInput, match=r"part-00000.jsonl.zst is damaged"):
-        Documents(folder).sample(1)
+        Documents(folder).find("b.jsonl#L2")
     part.write_bytes(whole[:-5])
     with pytest.raises(BadInput, match=r"part-00000.jsonl.zst is missing or cut"):
         Documents(folder)

@@ -130,7 +130,7 @@ def test_documents_are_drawn_and_found_as_a_run_reads_them(tmp_path: Path) -> No
     (tmp_path / "in" / "c.jsonl").write_text("broken")
     run_files([], tmp_path / "in", tmp_path / "out", engine="inline")
     assert draw(tmp_path / "in", 0) == list(Documents(tmp_path / "out"))
-    assert draw(tmp_path / "in", 7) == Documents(tmp_path / "out").sample(7)
+    assert draw(tmp_path / "in", 7) == draw(tmp_path / "out", 7)
     found = original(tmp_path / "in", "a.jsonl#L3")
     assert isinstance(found, Document)
     assert found.text == "ab"
@@ -231,6 +231,16 @@ def test_parts_of_an_older_larger_run_go(tmp_path: Path, monkeypatch: pytest.Mon
     assert [doc.text for doc in Documents(tmp_path / "out")] == ["A"]
 
 
+def test_numbers_of_any_size_come_back_as_they_were(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(f'{{"text": "ab", "n": {2**70}}}\n')
+    run_files([], tmp_path / "a.jsonl", tmp_path / "out", engine="inline")
+    found = Documents(tmp_path / "out")
+    here = found.find("a.jsonl#L1")
+    assert here is not None
+    assert here.document is not None
+    assert here.document.meta["n"] == next(iter(found)).meta["n"] == 2**70
+
+
 def test_an_incomplete_folder_is_not_opened(tmp_path: Path) -> None:
     clean(write(tmp_path / "a.jsonl", ["ab"]), tmp_path / "out")
     (tmp_path / "out" / "ledger.json").unlink()
@@ -241,11 +251,11 @@ def test_an_incomplete_folder_is_not_opened(tmp_path: Path) -> None:
 def test_a_sample_is_the_same_wherever_the_files_are_cut(tmp_path: Path) -> None:
     source = write(tmp_path / "a.jsonl", ["ab"] * 400)
     clean(source, tmp_path / "all")
-    drawn = Documents(tmp_path / "all").sample(40)
+    drawn = draw(tmp_path / "all", 40)
     assert len(drawn) == 40
-    assert [doc.id for doc in drawn] == [doc.id for doc in Documents(tmp_path / "all").sample(40)]
-    assert [doc.id for doc in Documents(tmp_path / "all").sample(40, seed=7)] != [doc.id for doc in drawn]
-    assert len(Documents(tmp_path / "all").sample(0)) == 400
+    assert [doc.id for doc in drawn] == [doc.id for doc in draw(tmp_path / "all", 40)]
+    assert [doc.id for doc in draw(tmp_path / "all", 40, seed=7)] != [doc.id for doc in drawn]
+    assert len(draw(tmp_path / "all", 0)) == 400
     ledger = clean(source, tmp_path / "some", sample=100)
     assert 60 < ledger.total("read", "in") < 140
     assert ledger.total("read", "in") == len(Documents(tmp_path / "some"))

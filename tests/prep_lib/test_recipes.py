@@ -298,3 +298,12 @@ def test_rows_are_counted_where_that_is_cheap(ws):
     pq.write_table(pa.table({"a": [1, 2]}), ws / "a.parquet")
     (ws / "a.json").write_text("[]")
     assert [recipes.count_rows(ws / name) for name in ("a.jsonl.gz", "a.parquet", "a.json")] == [5, 2, None]
+
+
+def test_a_rule_file_is_an_input_of_the_notebook_that_names_it(ws):
+    (ws / "mine.yaml").write_text("name: mine\n")
+    write_notebook(ws, "20_b", 'rules = ""  # a\nrun = ""  # b\nlang = "en"  # c\n')
+    given = {"rules": "en=mine.yaml zh=fineweb2/cmn other=pass"}
+    (ws / "r.yaml").write_text(json.dumps({"notebooks": [{"20_b": given}]}))
+    (step,) = read(ws / "r.yaml", ws).steps
+    assert [path.name for path in recipes.inputs(step, Run(ws, "r"))] == ["mine.yaml"]

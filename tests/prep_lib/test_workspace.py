@@ -325,3 +325,19 @@ def test_texts_are_those_of_the_notebook_before(tmp_path):
     assert Run(tmp_path, "one", "11_clean").texts() == [str(run.folder / "data" / "10_read")]
     (tmp_path / "own.jsonl").write_text("")
     assert run.texts("own.jsonl") == [str(tmp_path / "own.jsonl")]
+
+
+def test_a_rule_file_means_the_workspace_wherever_we_run(tmp_path, monkeypatch):
+    from prep_lib import Quality
+
+    root = tmp_path / "my work"
+    (root / "notebooks").mkdir(parents=True)
+    (root / "mine.yaml").write_text("name: mine\nrules: [{signal: words, low: 3}]\n")
+    made = []
+    for place in (root, root / "notebooks"):
+        monkeypatch.chdir(place)
+        text = Run(root, "one", "11_clean").rules("en=mine.yaml zh=fineweb2/cmn other=pass")
+        made.append(Quality(rules=text))
+    assert made[0] == made[1]
+    assert made[0].rules == "en=mine.yaml zh=fineweb2/cmn other=pass", "no path of this machine in an output"
+    assert made[0].route("en").name == "mine"
