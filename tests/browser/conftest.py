@@ -34,6 +34,10 @@ FLAGS = [
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 ]
 
+#: Milliseconds to wait for what must come. A kernel answers a widget only when it has run the cells that were asked for
+#: before, and a machine that runs other tests at the same time takes minutes for what takes seconds at home.
+PATIENCE = 120_000
+
 
 @dataclass
 class Opened:
@@ -58,8 +62,9 @@ def chromium() -> str:
 
 @pytest.fixture(scope="session")
 def browser(chromium: str) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
+    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         yield running

@@ -13,7 +13,7 @@ from conftest import prep
 from prep_lib.special import IM_END, IM_START
 from prep_lib.tokens.tokenizer import AutoTokenizer
 
-from .conftest import Lab, write_parameters
+from .conftest import PATIENCE, Lab, write_parameters
 
 pytestmark = pytest.mark.browser
 
@@ -71,7 +71,7 @@ def place(lab: Lab) -> Path:
 def told(browser: Any) -> Iterator[tuple[Any, dict[str, list[str]]]]:
     """A page, and what it asked for and said in dialogs."""
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(PATIENCE)
     page, seen = context.new_page(), {"asked": list[str](), "dialogs": list[str]()}
     page.on("request", lambda each: seen["asked"].append(each.url) if each.url.startswith(("http:", "ws:")) else None)
     page.on("dialog", lambda dialog: (seen["dialogs"].append(dialog.message), dialog.dismiss()))
@@ -105,7 +105,7 @@ def test_lab_shows_them_and_an_endless_template_is_one_line(
 
     page.locator(".prep-source textarea").fill(ENDLESS)
     alert = page.locator(".prep-head [role=alert]")
-    expect(alert).to_contain_text("This template does not work", timeout=30_000)
+    expect(alert).to_contain_text("This template does not work")
     assert alert.inner_text().count("\n") <= 1
     page.locator(".prep-source textarea").fill(TEMPLATE + "Zebra")
     page.wait_for_function(f"() => ({CHIPS})().includes('Z')")

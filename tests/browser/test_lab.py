@@ -17,7 +17,7 @@ from conftest import prep
 from prep_lib.special import IM_END, IM_START
 from prep_lib.tokens.tokenizer import AutoTokenizer
 
-from .conftest import Lab, write_parameters
+from .conftest import PATIENCE, Lab, write_parameters
 
 pytestmark = pytest.mark.browser
 
@@ -84,7 +84,7 @@ def opened(browser: Any, lab: Lab) -> Iterator[tuple[Any, list[str]]]:
     notebook = "notebooks/21_templates.ipynb"
     write_parameters(lab.workspace / notebook, files="talks.jsonl", tokenizer="model", template="model", run="lab")
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(PATIENCE)
     page, asked = context.new_page(), list[str]()
     page.on("request", lambda each: asked.append(each.url) if each.url.startswith(("http:", "https:", "ws:")) else None)
     lab.run_all(page, notebook)
@@ -246,7 +246,7 @@ def test_packs_follow_controls_that_have_names(browser: Any, lab: Lab) -> None:
     page = context.new_page()
     lab.run_all(page, "packs.ipynb")
     live = page.locator(".prep-page-live")
-    expect(live.locator(".best td").first).to_have_text("★ best_fit", timeout=60_000)
+    expect(live.locator(".best td").first).to_have_text("★ best_fit")
     page.get_by_label("algorithm").select_option("concat")
     expect(live.locator("section:has(.strip)")).to_contain_text("4 of 4 packs by concat")
     page.get_by_label("pack size").select_option("64")
@@ -293,7 +293,7 @@ def test_a_limit_is_rehearsed_and_applied(browser: Any, lab: Lab) -> None:
         lab.workspace / notebook, files="short.jsonl", rules="en=gopher/datatrove other=pass", run="limits"
     )
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
-    context.set_default_timeout(90_000)
+    context.set_default_timeout(PATIENCE)
     page = context.new_page()
     lab.run_all(page, notebook)
     page.locator(f".prep-choose select, {ERROR}").first.wait_for()
