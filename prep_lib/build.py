@@ -17,7 +17,7 @@ import json
 import operator
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from prep_lib import files as fs
-from prep_lib import inputs, rejected
+from prep_lib import inputs, rejected, verdicts
 from prep_lib.chat.process import PreTrainProcessor, Processor
 from prep_lib.chat.row import Row, check_fit
 from prep_lib.engine import HIDDEN, Crew, Task, emit, kind_of, lock, parse_bytes, run_tasks
@@ -54,6 +54,7 @@ from prep_lib.shards.write import Rows, remainder, write
 from prep_lib.tokens.pack import LengthIndex, Plan, check_choice, plan_packs
 from prep_lib.tokens.stream import Cost, Costs
 from prep_lib.tokens.tokenizer import AutoTokenizer
+from prep_lib.verdicts import Column
 
 #: What a folder's data files are called.
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".ndjson.zst", ".parquet")
@@ -148,7 +149,8 @@ def cache_jsonl(
     ------
     BadParameter, BadInput, TooManyLost, RunLocked, NoSpace, TaskFailed
     """
-    paths, folder = find(files, ENDINGS, where="build"), Path(os.path.abspath(output_dir))
+    through, columns = verdicts.through(files, "build")
+    paths, folder = find(through, ENDINGS, where="build"), Path(os.path.abspath(output_dir))
     _check_folder(folder, paths)
     _check_processor(processor)
     layout = _layout(processor, paths, pack_size > 0)
@@ -157,8 +159,8 @@ def cache_jsonl(
         max_length=max_length, too_long=too_long, shard_size=shard_size, seed=seed, sample=sample,
     )  # fmt: skip
     return _built(
-        paths, folder, processor, layout, settings, engine=engine, workers=workers, memory_budget=memory_budget,
-        max_failed=max_failed, keep_old=keep_old, rehash=rehash,
+        paths, columns, folder, processor, layout, settings, engine=engine, workers=workers,
+        memory_budget=memory_budget, max_failed=max_failed, keep_old=keep_old, rehash=rehash,
     )  # fmt: skip
 
 
@@ -225,7 +227,8 @@ def build_shards(
     BadShard
         If a document does not end in exactly one EOS.
     """
-    paths, folder = find(files, ENDINGS, where="build"), Path(os.path.abspath(output_dir))
+    through, columns = verdicts.through(files, "build")
+    paths, folder = find(through, ENDINGS, where="build"), Path(os.path.abspath(output_dir))
     _check_folder(folder, paths)
     if format not in FORMATS:
         raise unknown("build", "format", format, FORMATS)
@@ -240,13 +243,14 @@ def build_shards(
         documents=Documents(source_field, tuple(fields), int(known.eos_token_id or 0), known.max_id),
     )  # fmt: skip
     return _built(
-        paths, folder, processor, layout, settings, engine=engine, workers=workers, memory_budget=memory_budget,
-        max_failed=max_failed, keep_old=keep_old, rehash=rehash,
+        paths, columns, folder, processor, layout, settings, engine=engine, workers=workers,
+        memory_budget=memory_budget, max_failed=max_failed, keep_old=keep_old, rehash=rehash,
     )  # fmt: skip
 
 
 def _built(
     paths: Sequence[str],
+    columns: Mapping[str, Column],
     folder: Path,
     processor: Processor,
     layout: Layout,
@@ -263,8 +267,9 @@ def _built(
     memory, limit = parse_bytes(memory_budget), LossLimit("build", max_failed)
     with lock(folder, "a build"), Crew(engine, workers) as crew, _mismatch_raised(processor.tokenizer):
         sources = inputs.survey(
-            paths, folder, crew, where="build", surveyor=survey, rehash=rehash, count=settings.sample > 0
-        )
+            paths, folder, crew, where="build", surveyor=survey, columns=columns, rehash=rehash,
+            count=settings.sample > 0,
+        )  # fmt: skip
         build = _Build(folder, crew, processor, layout, settings, sources, limit, keep_old, memory, rehash)
         try:
             return build.run()
@@ -424,7 +429,7 @@ class _Build:
     @cached_property
     def _inputs(self) -> str:
         """All inputs in one word: with many files it stands in the key of many tasks."""
-        return make_key(inputs=[[source.name, source.survey.digest] for source in self.sources])["inputs"]
+        return make_key(inputs=[[source.name, source.digest] for source in self.sources])["inputs"]
 
     def _key(self, inputs: Any, parameters: Any) -> Key | None:
         """Return the key of the build, or of a part of it; None if the user's own code cannot be digested."""
@@ -497,7 +502,7 @@ class _Build:
             "number": number, "inputs": inputs, "processor": self.processor, "layout": self.layout,
             "settings": self.settings, "share": self._share,
         }  # fmt: skip
-        digests = [[self.sources[one.source].survey.digest, one.source, one.name] for one in inputs]
+        digests = [[self.sources[one.source].digest, one.source, one.name] for one in inputs]
         places = [[one.span.start, one.span.stop, one.span.first] for one in inputs]
         key = self._key([digests, places], ["count", self.settings.counted, self._share])
         return Task(f"count-{number:05d}", count, args, outputs(number, self.layout, self.settings), key)
@@ -505,7 +510,7 @@ class _Build:
     @cached_property
     def _share(self) -> float:
         """The share of records a sample takes; 1.0 for everything."""
-        total = sum(source.survey.rows or 0 for source in self.sources)
+        total = sum(source.rows or 0 for source in self.sources)
         return min(1.0, self.settings.sample / max(total, 1)) if self.settings.sample else 1.0
 
     # Plan: once, from the counts of lengths
@@ -560,7 +565,8 @@ class _Build:
         if rows.plan is not None:
             ledger.add_tokens("tokens", "padding", rows.plan.padding)
         ledger.check()
-        return ledger
+        # Second copies are inputs of their own, and count where the first ones do.
+        return ledger.under({one.name: one.column.original(one.name) for one in self.sources if one.column})
 
     def _finish(
         self, key: Key | None, ledger: Ledger, rows: Rows, counted: list[dict[str, Any]], written: list[dict[str, Any]]

@@ -872,6 +872,8 @@ of the oven, so that the crust stays soft until the loaf has risen. It is done w
 before you cut it.
 """
 
+_RETOLD = _BREAD.replace("a quarter of an hour", "twenty minutes").replace("Let it cool before you cut it.", "Cool it.")
+
 _BEES = """A swarm that looks for a new home sends out a few hundred scouts. A scout that found a hollow tree comes \
 back and dances; the better the tree, the longer she dances, and the more of the others fly out to see for \
 themselves. Nobody compares two trees, and nobody counts all the votes. Still, after a day or two nearly every \
@@ -882,7 +884,7 @@ Most often it has chosen the best tree within reach.
 _CONTACT = """Notes of the allotment society, spring meeting. The water will be turned on in the second week of \
 April if the nights stay free of frost. Whoever wants one of the two free plots should write to Ilse Marwood, \
 ilse.marwood@allotment.example, or call her on +1 202 555 0147 in the evening. The shed key hangs in the usual \
-place. The new weather station reports to 203.0.113.24 every ten minutes; its readings can be seen on the notice \
+place. The new weather station reports to 192.0.43.8 every ten minutes; its readings can be seen on the notice \
 board. The compost is ready, two barrows for each plot. The summer party is on the last Saturday of June.
 """
 
@@ -929,17 +931,14 @@ def planted() -> tuple[Planted, ...]:
     >>> [case.kind for case in planted()][:4]
     ['plain', 'exact_twin', 'plain', 'near_twin']
     """
-    near = _BREAD.replace("a quarter of an hour", "twenty minutes").replace(
-        "Let it cool before you cut it.", "Cool it."
-    )
     broken = _BEES + _CAFE.encode("utf-8").decode("cp1252") + "\n"
     return (
         _case("lighthouse", _LIGHTHOUSE, "plain"),
         _case("lighthouse_again", _LIGHTHOUSE, "exact_twin", twin="planted#lighthouse"),
         _case("bread", _BREAD, "plain"),
-        _case("bread_retold", near, "near_twin", twin="planted#bread"),
+        _case("bread_retold", _RETOLD, "near_twin", twin="planted#bread"),
         _case(
-            "contact", _CONTACT, "personal_data", ("ilse.marwood@allotment.example", "+1 202 555 0147", "203.0.113.24")
+            "contact", _CONTACT, "personal_data", ("ilse.marwood@allotment.example", "+1 202 555 0147", "192.0.43.8")
         ),
         _case("exercises", _EXERCISES, "benchmark_item", (_ITEM,)),
         _case("cafe", broken, "mojibake", (_CAFE,)),
@@ -951,6 +950,36 @@ def planted() -> tuple[Planted, ...]:
 
 def _case(name: str, text: str, kind: str, answer: tuple[str, ...] = (), twin: str | None = None) -> Planted:
     return Planted(Document(f"planted#{name}", text, "planted"), kind, answer, twin)
+
+
+_EXAM = (
+    (_ITEM, "350"),
+    ("A bakery fills 14 trays with 24 rolls each and sells five sixths of them before noon. How many are left?", "56"),
+    (
+        "A ferry carries 18 cars on each crossing and crosses 11 times a day. How many cars are that in a week?",
+        "1386",
+    ),
+    (
+        "Nora reads 28 pages on each weekday and 45 on each day of the weekend. How many are that in two weeks?",
+        "460",
+    ),
+    ("Which of the three lighthouses was the first to be made electric, and in which decade?", "the northern one"),
+    ("一个茶农每天采鲜叶四斤半，五斤鲜叶炒成一斤干茶。他采了二十天，一共得到多少斤干茶？", "十八斤"),
+)
+
+
+def write_benchmark(folder: str | Path) -> Path:
+    """Write ``harbour_exam.jsonl``, questions with answers; one of them stands in a page of `write_pages`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = write_benchmark(tempfile.mkdtemp())
+    >>> json.loads(path.read_text("utf-8").splitlines()[0])["answer"]
+    '350'
+    """
+    rows = ({"question": question, "answer": answer} for question, answer in _EXAM)
+    return _write(Path(folder, "harbour_exam.jsonl"), rows)
 
 
 # ------------------------------------------------------------------------------------------------------- web pages
@@ -975,7 +1004,7 @@ class Page:
         Lines of the main text as they stand, in order, blanks at their beginning included. `FURNITURE` is none of it.
     planted : str
         What is special: ``code`` (inline too), ``table_with_list``, ``definition_list``, ``mojibake``,
-        ``wrong_charset``, ``repeated_block``, ``listing``, ``navigation``; empty: nothing is.
+        ``wrong_charset``, ``repeated_block``, ``near_twin``, ``listing``, ``navigation``; empty: nothing is.
     repaired : str
         How the last line of a page with mojibake should read; empty for the others.
     """
@@ -1159,6 +1188,7 @@ def pages() -> tuple[Page, ...]:
     return (
         _story("harbour/lighthouse.html", "The keeper's last winter", _LIGHTHOUSE),
         _story("harbour/bread.html", "Bread without hurry", _BREAD),
+        _story("harbour/oven.html", "Bread, told again", _RETOLD, planted="near_twin"),
         _story("harbour/bees.html", "How bees vote", _BEES),
         _story("harbour/contact.html", "Plots to give away", _CONTACT),
         _story("harbour/exercises.html", "Exercises of the week", _EXERCISES),

@@ -6,13 +6,15 @@ folder/
 ├── rejected.jsonl.zst         who did not come through, where and why
 ├── documents.json             the parts with their digests, the stages, the tallies
 └── ledger.json                written last: its presence means the folder is complete
+
+A folder of verdicts (`decide.decide_files`) is opened alike: it has no texts, and gives the documents it lets through.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,11 +24,11 @@ import orjson
 import xxhash
 
 from prep_lib import files as fs
-from prep_lib import rejected
+from prep_lib import rejected, verdicts
 from prep_lib.errors import BadInput, BadRecord
 from prep_lib.ledger import Ledger
 from prep_lib.record import Document
-from prep_lib.source import jsonl
+from prep_lib.source import jsonl, read
 from prep_lib.stage import Tallies
 
 #: What the folder's table of contents is called.
@@ -81,7 +83,7 @@ class Found:
 
 
 class Documents:
-    """A folder that `pipeline.run_files` wrote.
+    """A folder that `pipeline.run_files` or `decide.decide_files` wrote.
 
     Parameters
     ----------
@@ -98,9 +100,10 @@ class Documents:
         try:
             self.ledger = Ledger.from_json((self.folder / LEDGER).read_bytes())
             self.contents: dict[str, Any] = json.loads((self.folder / NAME).read_bytes())
-            self.parts = [self.folder / part["file"] for part in self.contents["parts"]]
-            self.size = sum(part["documents"] for part in self.contents["parts"])
-            missing = [part["file"] for part in self.contents["parts"] if not _is_there(self.folder, part)]
+            parts = [] if self.decided else self.contents["parts"]
+            self.parts = [self.folder / part["file"] for part in parts]
+            self.size = self.contents["documents"] if self.decided else sum(part["documents"] for part in parts)
+            missing = [part["file"] for part in parts if not _is_there(self.folder, part)]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInput(
                 f"documents: {self.folder} is no complete folder of documents ({type(error).__name__}); run the "
@@ -113,7 +116,25 @@ class Documents:
         return self.size
 
     def __iter__(self) -> Iterator[Document]:
-        return map(_document, self._lines())
+        return self._let_through() if self.decided else map(_document, self._lines())
+
+    @property
+    def decided(self) -> bool:
+        """Whether the texts lie in other files, and this folder says which of them come through."""
+        return self.contents.get("format") == "verdicts"
+
+    def _let_through(self) -> Iterator[Document]:
+        under = list(verdicts.under(self.folder, "documents").items())
+        names = [name for name, _ in self.contents["inputs"]]
+        rounds = sorted(
+            (copy, at) for at, (_, column) in enumerate(under) for copy in range(max(1, len(column.records)))
+        )
+        for copy, at in rounds:
+            path, column = under[at][0], replace(under[at][1], copy=copy)
+            span, name = fs.Span(path, first=column.first), verdicts.called(names[at], copy)
+            for _, found in read.documents(span, name=name, text=column.text, column=column):
+                if isinstance(found, Document):
+                    yield from_field(found, self.contents["source_field"])
 
     @property
     def tallies(self) -> Tallies:
@@ -172,12 +193,15 @@ class Documents:
 
     def find(self, name: str) -> Found | None:
         """Return what became of the document with this id; None: nobody here has seen it."""
+        doc = self._find(name)
+        lost = None if doc else next((line for line in self.rejected() if line["id"] == name), None)
+        return None if doc is lost is None else Found(doc, lost, self._measured(name))
+
+    def _find(self, name: str) -> Document | None:
+        if self.decided:
+            return next((doc for doc in self if doc.id == name), None)
         opening = b'{"id":' + orjson.dumps(name) + b","
-        line = next((line for line in self._lines() if line.startswith(opening)), None)
-        lost = None if line else next((line for line in self.rejected() if line["id"] == name), None)
-        if line is None and lost is None:
-            return None
-        return Found(_document(line) if line else None, lost, self._measured(name))
+        return next((_document(line) for line in self._lines() if line.startswith(opening)), None)
 
     def _measured(self, name: str) -> dict[str, dict[str, float]]:
         out: dict[str, dict[str, float]] = {}
@@ -206,3 +230,11 @@ def input_names(folder: str | Path) -> list[str]:
 def _document(line: bytes) -> Document:
     record = jsonl.loads(line)
     return Document(record["id"], record["text"], record["source"], record["meta"])
+
+
+def from_field(doc: Document, field: str) -> Document:
+    """Return a document under the source that a field of its record names, if it does."""
+    source = doc.meta.get(field) if field else None
+    if not isinstance(source, str) or not source:
+        return doc
+    return replace(doc, source=source, meta={key: value for key, value in doc.meta.items() if key != field})

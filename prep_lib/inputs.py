@@ -15,7 +15,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from prep_lib import files as fs
 from prep_lib.engine import HIDDEN, Crew, Task, emit, kind_of
 from prep_lib.errors import BadInput
 from prep_lib.files import Span, Survey
+from prep_lib.verdicts import Column, called
 
 #: Bytes of text in a byte of a compressed file, about.
 UNPACKED = 4
@@ -57,12 +58,15 @@ class Input:
         What the ids of its records begin with.
     stamp : list of int
         Size and time of change of the file when it was digested.
+    column : Column or None
+        What was decided about its records. None: all are read.
     """
 
     span: Span
     source: int
     name: str
     stamp: list[int]
+    column: Column | None = None
 
     def check(self) -> None:
         """Raise `BadInput` if the file is no longer the one that was digested."""
@@ -81,12 +85,25 @@ class Source:
         See `names`.
     stamp : list of int
     survey : Survey
+    column : Column or None
+        See `Input`.
     """
 
     path: str
     name: str
     stamp: list[int]
     survey: Survey
+    column: Column | None = None
+
+    @property
+    def rows(self) -> int | None:
+        """How many records are read of it; None: not counted yet."""
+        return self.column.records[self.column.copy] if self.column and self.column.records else self.survey.rows
+
+    @property
+    def digest(self) -> str:
+        """What is read of it, digested: the file, and what was decided about its records."""
+        return f"{self.survey.digest}+{self.column.digest}" if self.column else self.survey.digest
 
     def weight(self, span: Span) -> int:
         """Return the bytes of text in a span, about."""
@@ -273,6 +290,7 @@ def survey(
     where: str,
     surveyor: Surveyor,
     parts: Parts = one,
+    columns: Mapping[str, Column] | None = None,
     rehash: bool = False,
     count: bool = False,
 ) -> list[Source]:
@@ -291,6 +309,8 @@ def survey(
         See `Surveyor`.
     parts : callable
         See `Parts`.
+    columns : mapping or None
+        By path, as `verdicts.through` returns them.
     rehash : bool
         True: read them again even if size and time of change are as remembered.
     count : bool
@@ -310,9 +330,19 @@ def survey(
             saved = time.monotonic()
     _remember(memory, {path: known[path] for path in stamps})
     told = zip(paths, names(paths, parts), stamps.values(), strict=True)
-    sources = [Source(path, name, now, _survey_from(known[path], path)) for path, name, now in told]
+    through = columns or {}
+    sources = [Source(path, name, now, _survey_from(known[path], path), through.get(path)) for path, name, now in told]
     _tell_copies(sources, where)
-    return sources
+    return [*sources, *_again(sources)]
+
+
+def _again(sources: Sequence[Source]) -> Iterator[Source]:
+    """Yield the inputs whose records are read again: all second copies, then all third ones."""
+    rounds = [(copy, at) for at, one in enumerate(sources) if one.column for copy in range(1, len(one.column.records))]
+    for copy, at in sorted(rounds):
+        one = sources[at]
+        column = one.column and replace(one.column, copy=copy)
+        yield replace(one, name=called(one.name, copy), column=column)
 
 
 def _watched(stage: str, crew: Crew, tasks: Sequence[Task], folder: Path) -> Iterator[dict[str, Any]]:
@@ -375,7 +405,9 @@ def _tell_copies(sources: Sequence[Source], where: str) -> None:
 def pieces(sources: Sequence[Source]) -> list[list[Input]]:
     """Return the inputs of every task: spans in order, small neighbours together."""
     inputs = [
-        Input(span, at, source.name, source.stamp) for at, source in enumerate(sources) for span in source.survey.spans
+        Input(span, at, source.name, source.stamp, source.column)
+        for at, source in enumerate(sources)
+        for span in source.survey.spans
     ]
     weights = [sources[one.source].weight(one.span) for one in inputs]
     return [joined(inputs[first:last]) for first, last in bundles(weights)]

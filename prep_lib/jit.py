@@ -6,7 +6,9 @@
     total(values)           compiled at the first call, from the cache in later processes
     total.python(values)    the same function, not compiled: what the tests compare with
 
-numba is imported at the first call, not with the library: it costs a third of a second.
+A kernel may call kernels, so that a long loop can be written as short functions: `part` marks one that becomes part of
+its callers. Neither they nor their callers can make arrays; they get them. numba is imported at the first call, not
+with the library: it costs a third of a second.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from __future__ import annotations
 import functools
 import os
 import tempfile
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,21 +25,37 @@ from typing import Any
 class Kernel:
     """A function that numba compiles when it is first called."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.python = function
+    def __init__(self, function: Callable[..., Any], inline: bool = False) -> None:
+        self.python, self._inline = function, inline
         self._compiled: Callable[..., Any] | None = None
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any) -> Any:
         """Run the compiled function."""
+        return (self._compiled or self.compiled())(*args)
+
+    def compiled(self) -> Callable[..., Any]:
+        """Return what numba makes of the function."""
         if self._compiled is None:
-            self._compiled = _compile(self.python)
-        return self._compiled(*args)
+            called = self._called()
+            # Counting who holds an array costs more than a short function does, and only what makes arrays needs it.
+            options: dict[str, Any] = {"forceinline": self._inline, "_nrt": not (called or self._inline)}
+            self._compiled = _compile(_calling(self.python, called, self.files()), options)
+        return self._compiled
+
+    def _called(self) -> dict[str, Kernel]:
+        """Return the kernels this one calls, by the name it has for them."""
+        scope = self.python.__globals__
+        return {name: scope[name] for name in self.python.__code__.co_names if isinstance(scope.get(name), Kernel)}
+
+    def files(self) -> set[str]:
+        """Return the files this kernel and those it calls stand in."""
+        return {self.python.__code__.co_filename}.union(*(other.files() for other in self._called().values()))
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         # By name where it can be imported: what is compiled in a worker stays there between tasks.
         name, module = self.python.__qualname__, self.python.__module__
-        return (Kernel, (self.python,)) if "<locals>" in name or module == "__main__" else name
+        return (Kernel, (self.python, self._inline)) if "<locals>" in name or module == "__main__" else name
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
@@ -54,6 +73,24 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     6
     """
     return Kernel(function)
+
+
+def part(function: Callable[..., Any]) -> Kernel:
+    """Mark a kernel that is copied into each kernel that calls it: small, or called in one place."""
+    return Kernel(function, inline=True)
+
+
+def _calling(function: Callable[..., Any], called: dict[str, Kernel], files: set[str]) -> Callable[..., Any]:
+    """Return the function with the kernels it calls in the form that numba can call."""
+    if not called:
+        return function
+    scope = {**function.__globals__, **{name: other.compiled() for name, other in called.items()}}
+    out = types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, function.__closure__)
+    functools.update_wrapper(out, function)
+    # numba's cache looks at the file of the function alone; a change in another one must tell, too.
+    stats = [os.stat(file) for file in sorted(files - {function.__code__.co_filename})]
+    out.__qualname__ += "".join(f"_{stat.st_mtime_ns:x}_{stat.st_size:x}" for stat in stats)
+    return out
 
 
 def cache_folder() -> Path:
@@ -77,11 +114,11 @@ def _user() -> int:
     return os.getuid() if hasattr(os, "getuid") else 0
 
 
-def _compile(function: Callable[..., Any]) -> Callable[..., Any]:
+def _compile(function: Callable[..., Any], options: dict[str, Any]) -> Callable[..., Any]:
     import numba
 
     # numba puts its cache beside the source, which an installed copy or a shared checkout may not allow.
     config: Any = numba.config
     if not config.CACHE_DIR:
         config.CACHE_DIR = str(cache_folder())
-    return numba.njit(cache=True, nogil=True)(function)
+    return numba.njit(cache=True, nogil=True, **options)(function)

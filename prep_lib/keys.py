@@ -11,6 +11,7 @@ same key, same bytes; another key, and `changed` names what differs
 from __future__ import annotations
 
 import ast
+import contextlib
 import datetime
 import decimal
 import dis
@@ -25,6 +26,8 @@ import json
 import os
 import re
 import sys
+import tempfile
+import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePath
@@ -33,10 +36,13 @@ from typing import Any
 import numpy as np
 
 from prep_lib.errors import BadParameter
-from prep_lib.jit import Kernel
+from prep_lib.jit import Kernel, cache_folder
 
 #: Parts by name, so that a run can say which of them changed.
 Key = dict[str, Any]
+
+#: Nanoseconds after which two changes of a file have different times on any system.
+SETTLED = 2 * 10**9
 
 #: The package whose modules are followed from each other; its front door holds no code that makes bytes.
 OURS = "prep_lib"
@@ -129,8 +135,10 @@ def code_digest(*modules: str) -> dict[str, str]:
             # Who takes a name from the front door may get it from any room.
             waiting.extend(other for other in _rooms() if other not in found)
         elif name not in found and (path := _source_of(name)) is not None:
-            found[name], imports = _digest_source(name, path, os.stat(path).st_mtime_ns)
-            waiting.extend(imports)
+            found[name], named = _digest_source(name, path, _stamp(path))
+            # A name taken from a module is a module of its own if there is one.
+            waiting.extend(sorted({inner if _source_of(inner) else base for inner, base in named} - {name}))
+    _remember()
     return found
 
 
@@ -168,35 +176,88 @@ def _places(folder: str, rest: Sequence[str]) -> list[str]:
     return [f"{base}.py", os.path.join(base, "__init__.py")] if rest else [folder]
 
 
+def _stamp(path: str) -> str:
+    """Return what tells, without reading it, that a file is still the same; the last time only the system can set."""
+    about = os.stat(path)
+    return f"{about.st_size} {about.st_mtime_ns} {about.st_ctime_ns}"
+
+
 @functools.lru_cache(maxsize=512)
-def _digest_source(name: str, path: str, mtime_ns: int) -> tuple[str, tuple[str, ...]]:
+def _digest_source(name: str, path: str, stamp: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the digest of a module and what it imports, from memory or from the cache where the file is as it was."""
+    known, at = _known(), f"{name}={path}"
+    if at in known.modules and known.modules[at][0] == stamp:
+        _, digest, named = known.modules[at]
+    else:
+        digest, named = _digest_text(name, path)
+        # What was written just now can be written again without its times showing it.
+        if time.time_ns() - os.stat(path).st_ctime_ns > SETTLED:
+            known.modules[at], known.changed = [stamp, digest, named], True
+    return digest, tuple((inner, base) for inner, base in named)
+
+
+def _digest_text(name: str, path: str) -> tuple[str, list[tuple[str, str]]]:
     tree = ast.parse(Path(path).read_bytes())
     package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
-    imports: set[str] = set()
+    imports: set[tuple[str, str]] = set()
     for node in ast.walk(tree):
         imports.update(_imports(node, package))
         _take_docstring(node)
-    code = compile(ast.fix_missing_locations(tree), name, "exec", dont_inherit=True)
-    return _short(_describe_code(_Describer(), code)), tuple(sorted(imports - {name}))
+    code = compile(tree, name, "exec", dont_inherit=True)
+    return _short(_describe_code(_Describer(), code)), sorted(imports)
 
 
-def _imports(node: ast.AST, package: str) -> Iterator[str]:
-    """Yield what an import statement may load: ``from a import b`` is module ``a.b`` if there is one, else ``a``."""
+class _Known:
+    """What is known of modules: "name=path" -> stamp, digest, imports; kept in a file between processes."""
+
+    def __init__(self) -> None:
+        # What a digest is made by: this file, and the compiler.
+        told = Path(__file__).read_bytes() + sys.version.encode()
+        self.file = cache_folder().parent / f"code-{hashlib.sha256(told).hexdigest()[:16]}.json"
+        self.changed, self.modules = False, self._read()
+
+    def _read(self) -> dict[str, list[Any]]:
+        try:
+            modules = json.loads(self.file.read_bytes())
+            return {at: [stamp, digest, named] for at, (stamp, digest, named) in modules.items()}
+        except (OSError, ValueError, AttributeError):
+            return {}
+
+
+@functools.cache
+def _known() -> _Known:
+    return _Known()
+
+
+def _remember() -> None:
+    """Write what was found out; without a place to write every process finds it out anew."""
+    known = _known()
+    if not known.changed:
+        return
+    known.changed = False
+    there = {at: told for at, told in known.modules.items() if os.path.exists(at.partition("=")[2])}
+    with contextlib.suppress(OSError):
+        written, name = tempfile.mkstemp(dir=known.file.parent)
+        with open(written, "w", encoding="utf-8") as file:
+            json.dump(there, file)
+        os.replace(name, known.file)
+
+
+def _imports(node: ast.AST, package: str) -> Iterator[tuple[str, str]]:
+    """Yield what an import statement may load: of ``from a import b`` module ``a.b``, or if there is none ``a``."""
     if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
+        yield from ((alias.name, alias.name) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
         above = package.split(".")[: 1 - node.level or None] if node.level else []
         base = ".".join([*above, *([node.module] if node.module else [])])
-        for alias in node.names:
-            inner = f"{base}.{alias.name}"
-            yield inner if _source_of(inner) else base
+        yield from ((f"{base}.{alias.name}", base) for alias in node.names)
 
 
 def _take_docstring(node: ast.AST) -> None:
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
         first = node.body[0]
         if isinstance(first, ast.Expr) and isinstance(getattr(first.value, "value", None), str):
-            node.body = node.body[1:] or [ast.Pass()]
+            node.body = node.body[1:] or [ast.copy_location(ast.Pass(), first)]
 
 
 @functools.cache

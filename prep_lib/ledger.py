@@ -90,6 +90,23 @@ class Ledger:
     def _counters(self) -> tuple[Counter[tuple[str, str, str, str]], ...]:
         return self.documents, self.characters, self.tokens
 
+    def under(self, names: Mapping[str, str]) -> Ledger:
+        """Return the same counts with some sources under other names, those of one name added up.
+
+        Examples
+        --------
+        >>> ledger = Ledger()
+        >>> ledger.add("read", "in", "web", documents=2)
+        >>> ledger.add("read", "in", "web~2", documents=1)
+        >>> ledger.under({"web~2": "web"}).total("read", "in", "web")
+        3
+        """
+        out = Ledger(stages=list(self.stages))
+        for mine, theirs in zip(out._counters(), self._counters(), strict=True):
+            for (stage, flow, source, reason), count in theirs.items():
+                mine[stage, flow, names.get(source, source), reason] += count
+        return out
+
     def total(self, stage: str, flow: str, source: str | None = None, *, unit: str = "documents") -> int:
         """Return one number: `unit` is documents, characters or tokens; `source` None sums over all sources."""
         counter: Counter[tuple[str, str, str, str]] = getattr(self, unit)

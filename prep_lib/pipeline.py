@@ -21,7 +21,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,7 +33,7 @@ import zstandard
 
 from prep_lib import documents as stored
 from prep_lib import files as fs
-from prep_lib import inputs, rejected, seeds
+from prep_lib import inputs, rejected, seeds, verdicts
 from prep_lib.engine import HIDDEN, Crew, Task, emit, lock, run_tasks
 from prep_lib.errors import BadInput, BadParameter, BadRecord, TooManyLost
 from prep_lib.files import Span, Survey
@@ -108,7 +108,7 @@ def run_files(
         In this order; none: the files are only read. Each must be picklable.
     files : path, fsspec address, or sequence of them
         Anything `source.read` knows by its ending; a folder stands for all such files in it, at any depth. Documents of
-        an earlier run are read as they are.
+        an earlier run are read as they are, those it decided about as it decided.
     output_dir : path
         Gets what `prep_lib.documents` draws.
     text : str
@@ -157,27 +157,29 @@ def run_files(
     ['one\\ntwo']
     """
     Line(stages)
-    _check_names([stage.name for stage in stages])
+    check_names([stage.name for stage in stages])
     if keep_rejected not in ("sample", "all"):
         raise BadParameter(f"pipeline: keep_rejected must be 'sample' or 'all', got {keep_rejected!r}")
     if sample < 0:
         raise BadParameter(f"pipeline: sample={sample}; give a number of records, or 0 for all of them")
-    if not 0 <= max_dropped <= 1:
-        raise BadParameter(f"pipeline: max_dropped={max_dropped}; give a share from 0 to 1")
+    limits = Limits(LossLimit("pipeline", max_failed), max_dropped)
     folder = Path(os.path.abspath(output_dir))
-    paths = inputs.find(files, read.ENDINGS, where="pipeline", deep=True)
+    through, columns = verdicts.through(files, "pipeline")
+    paths = inputs.find(through, read.ENDINGS, where="pipeline", deep=True)
     _check_folder(folder, paths)
     settings = _Settings(text, source_field, dict(options or {}), seed, keep_rejected == "all")
     with lock(folder, inputs.DOCUMENTS), Crew(engine, workers) as crew:
         sources = inputs.survey(
-            paths, folder, crew, where="pipeline", surveyor=survey, parts=_parts, rehash=rehash, count=sample > 0
-        )
+            paths, folder, crew, where="pipeline", surveyor=survey, parts=_parts, columns=columns, rehash=rehash,
+            count=sample > 0,
+        )  # fmt: skip
         _check_apart(sources)
-        share, limits = _share(sources, sample), _Limits(LossLimit("pipeline", max_failed), max_dropped)
+        share = _share(sources, sample)
         return _Run(folder, crew, tuple(stages), settings, sources, share, limits, keep_old, rehash).run()
 
 
-def _check_names(names: Sequence[str]) -> None:
+def check_names(names: Sequence[str]) -> None:
+    """Refuse names of stages that cannot name files, or that readers and writers have."""
     for name in names:
         if name in ("read", "write") or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,40}", name):
             raise BadParameter(
@@ -211,13 +213,20 @@ def draw(
     list of Document
         In the order of the files. What cannot be read is left out.
     """
-    read_all = (found for path, name in _named(files) for _, found in _reader(path, name, text, options))
-    found = (_from_field(one, source_field) for one in read_all if isinstance(one, Document))
+    drawn: list[tuple[int, int, Document]] = []  # a heap: the largest hash is the first to go
+
+    def wanted(name: str) -> bool:
+        return len(drawn) < size or seeds.key(seed, "sample", name) < -drawn[0][0]
+
+    told = {**options, "wanted": wanted} if size else options
+    read_all = (found for one in _named(files) for _, found in _reader(one, text, told))
+    found = (stored.from_field(one, source_field) for one in read_all if isinstance(one, Document))
     if not size:
         return list(found)
-    numbered = ((seeds.key(seed, "sample", doc.id), at, doc) for at, doc in enumerate(found))
-    drawn = heapq.nsmallest(size, numbered, key=lambda item: item[:2])
-    return [doc for _, _, doc in sorted(drawn, key=lambda item: item[1])]
+    for at, doc in enumerate(found):
+        add = heapq.heappush if len(drawn) < size else heapq.heappushpop
+        add(drawn, (-seeds.key(seed, "sample", doc.id), -at, doc))
+    return [doc for _, _, doc in sorted(drawn, key=lambda item: -item[1])]
 
 
 def original(
@@ -239,16 +248,50 @@ def original(
     text, source_field, **options
         As for `run_files`.
     """
-    for path, begin in sorted(_named(files), key=lambda pair: not name.startswith(pair[1])):
-        found = (what for place, what in _reader(path, begin, text, options) if place == name)
+    for one in sorted(_named(files), key=lambda one: not name.startswith(one.name)):
+        told = {**options, "wanted": lambda place: place == name}
+        found = (what for place, what in _reader(one, text, told) if place == name)
         if (what := next(found, None)) is not None:
-            return _from_field(what, source_field) if isinstance(what, Document) else what
+            return stored.from_field(what, source_field) if isinstance(what, Document) else what
     return None
 
 
-def _named(files: Sequence[str | Path] | str | Path) -> list[tuple[str, str]]:
-    paths = inputs.find(files, read.ENDINGS, where="pipeline", deep=True)
-    return list(zip(paths, inputs.names(paths, _parts), strict=True))
+def fetch(
+    files: Sequence[str | Path] | str | Path,
+    ids: Iterable[str],
+    *,
+    text: str = "text",
+    source_field: str = "source",
+    **options: Any,
+) -> dict[str, Document]:
+    """Return the documents with these ids, in one pass over the files; one that is not there is left out.
+
+    Parameters
+    ----------
+    files, text, source_field, **options
+        As for `run_files`.
+    ids : iterable of str
+    """
+    wanted, out = {*ids}, dict[str, Document]()
+    for one in _named(files):
+        for place, found in _reader(one, text, options):
+            if place in wanted and isinstance(found, Document):
+                out[place] = stored.from_field(found, source_field)
+        if len(out) == len(wanted):
+            break
+    return out
+
+
+def _named(files: Sequence[str | Path] | str | Path) -> list[Input]:
+    through, columns = verdicts.through(files, "pipeline")
+    paths = inputs.find(through, read.ENDINGS, where="pipeline", deep=True)
+    names = inputs.names(paths, _parts)
+    # Rows of Parquet count from 0.
+    spans = [Span(path, first=0 if read.kind_of(path) == "parquet" else 1) for path in paths]
+    return [
+        Input(span, at, name, [], columns.get(span.path))
+        for at, (span, name) in enumerate(zip(spans, names, strict=True))
+    ]
 
 
 def _parts(path: str) -> int:
@@ -256,10 +299,8 @@ def _parts(path: str) -> int:
     return 2 if read.kind_of(path) in read.WHOLE else 1
 
 
-def _reader(path: str, name: str, text: str, options: Mapping[str, Any]) -> Iterator[read.Found]:
-    # Rows of Parquet count from 0.
-    whole = Span(path, first=0 if read.kind_of(path) == "parquet" else 1)
-    return read.documents(whole, name=name, text=text, **options)
+def _reader(one: Input, text: str, options: Mapping[str, Any]) -> Iterator[read.Found]:
+    return read.documents(one.span, name=one.name, text=text, column=one.column, **options)
 
 
 def _check_folder(folder: Path, paths: Sequence[str]) -> None:
@@ -298,20 +339,23 @@ def _folder(path: str) -> str:
 
 def _share(sources: Sequence[Source], sample: int) -> float:
     """Return the share of records a sample takes; 1.0 for everything."""
-    total = sum(source.survey.rows or 0 for source in sources)
+    total = sum(source.rows or 0 for source in sources)
     return min(1.0, sample / max(total, 1)) if sample else 1.0
 
 
-class _Limits:
+class Limits:
     """Stops a run that loses too much, whether it fails or is dropped."""
 
     def __init__(self, failed: LossLimit, max_dropped: float) -> None:
+        if not 0 <= max_dropped <= 1:
+            raise BadParameter(f"{failed.where}: max_dropped={max_dropped}; give a share from 0 to 1")
         self.failed, self.max_dropped = failed, max_dropped
         self.seen: Counter[str] = Counter()
         self.dropped: dict[str, Counter[str]] = {}
         self.examples: dict[str, list[str]] = {}
 
     def add(self, result: Mapping[str, Any]) -> None:
+        """Count what a task tells: `seen`, `failed`, `examples`, and the rows of its ledger."""
         self.failed.add(seen=result["seen"], failed=result["failed"], examples=result["examples"])
         for reason, places in result["examples"].items():
             self.examples.setdefault(reason, []).extend(places)
@@ -330,7 +374,8 @@ class _Limits:
                 reason, number = reasons.most_common(1)[0]
                 shown = ", ".join(self.examples.get(reason, ())[:3])
                 raise TooManyLost(
-                    f"pipeline: {source!r} lost {gone:,} of {seen:,} documents (allowed: {self.max_dropped:.2%}); "
+                    f"{self.failed.where}: {source!r} lost {gone:,} of {seen:,} documents "
+                    f"(allowed: {self.max_dropped:.2%}); "
                     f"the commonest reason is {reason} ({number:,})" + (f", for example {shown}" if shown else "")
                 )
 
@@ -345,7 +390,7 @@ class _Run:
     settings: _Settings
     sources: list[Source]
     share: float
-    limits: _Limits
+    limits: Limits
     keep_old: bool
     rehash: bool
 
@@ -379,7 +424,7 @@ class _Run:
         args = {
             "number": number, "each": each, "stages": self.stages, "settings": self.settings, "share": self.share,
         }  # fmt: skip
-        digests = [[self.sources[one.source].survey.digest, one.name] for one in each]
+        digests = [[self.sources[one.source].digest, one.name] for one in each]
         places = [[one.span.start, one.span.stop, one.span.first] for one in each]
         key = self._key and {**self._key, "inputs": make_key(inputs=[digests, places])["inputs"]}
         return Task(f"clean-{number:05d}", clean, args, outputs(number, self.stages), key)
@@ -431,9 +476,9 @@ class _Run:
         return {
             "format": "documents",
             "parts": [result["part"] for result in results],
-            "inputs": [[source.name, source.survey.digest] for source in self.sources],
+            "inputs": [[source.name, source.digest] for source in self.sources],
             "sample": self.share if self.share < 1 else None,
-            "stages": [{"name": stage.name, "parameters": _told(stage)} for stage in self.stages],
+            "stages": [{"name": stage.name, "parameters": parameters_of(stage)} for stage in self.stages],
             "measured": {
                 judge.name: {"signals": list(judge.signals), "reasons": list(judge.reasons)}
                 for judge in self.stages
@@ -465,7 +510,8 @@ def _fields(stage: Any) -> dict[str, tuple[Any, bool]]:
     return {field.name: (getattr(stage, field.name), field.init) for field in dataclasses.fields(stage)}
 
 
-def _told(stage: Any) -> dict[str, Any]:
+def parameters_of(stage: Any) -> dict[str, Any]:
+    """Return the parameters of a stage as JSON shows them, long ones shortened."""
     return {name: _short(value) for name, (value, given) in _fields(stage).items() if given}
 
 
@@ -514,21 +560,15 @@ def _records(
     limit = int(share * 2**64)
     for one in each:
         one.check()
-        writer.source = read.source_of(one.span.path, one.name)
+        writer.source = read.source_of(one.span.path, one.column.original(one.name) if one.column else one.name)
         # Documents of an earlier run carry what their reader found out.
         writer.told = () if read.kind_of(one.span.path) == "jsonl" else READ
-        for place, found in read.documents(one.span, name=one.name, text=settings.text, **settings.options):
+        options = {"text": settings.text, "column": one.column, **settings.options}
+        for place, found in read.documents(one.span, name=one.name, **options):
             if share < 1 and seeds.key(settings.seed, "sample", place) >= limit:
                 continue
-            yield place, _from_field(found, settings.source_field) if isinstance(found, Document) else found
+            yield place, stored.from_field(found, settings.source_field) if isinstance(found, Document) else found
         one.check()
-
-
-def _from_field(doc: Document, field: str) -> Document:
-    source = doc.meta.get(field) if field else None
-    if not isinstance(source, str) or not source:
-        return doc
-    return replace(doc, source=source, meta={key: value for key, value in doc.meta.items() if key != field})
 
 
 class _Writer:

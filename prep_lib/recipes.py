@@ -433,7 +433,7 @@ def preflight(recipe: Recipe, run: Run) -> list[str]:
 
 
 #: Parameters that name files or folders which are read whole.
-_READ = ("inputs", "files", "dataset", "block_hosts", "block_words", "labelled", "language_lines")
+_READ = ("inputs", "files", "dataset", "block_hosts", "block_words", "labelled", "language_lines", "benchmarks")
 
 #: Files of a model folder that say how text becomes ids.
 _MODEL = (".json", ".jinja")

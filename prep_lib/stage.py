@@ -2,10 +2,8 @@
 
     map      map(doc)   -> Document | Drop                        change one
     judge    judge(doc) -> None | Drop | Cut                      decide about one
-    corpus   sketch(doc) -> rows                                  per document, parallel
-             pairs(rows) -> pairs of documents                    only stages that compare documents
-             evidence(doc) -> anything                            only for documents a pair names
-             decide(rows, pairs, evidence) -> {document: Drop | Cut | Repeat}
+    corpus   sketch(doc) -> rows of numbers                       per document, parallel
+             decide(seen) -> {document: Drop | Cut | Repeat}      of all sketches; a text is asked for only where needed
 
 A stage is a frozen, keyword-only dataclass that refuses nonsense at birth. It never logs, counts, prints or writes:
 `run` and `Line` count, and name the stage and the document in an error.
@@ -80,24 +78,45 @@ class Measuring(Protocol):
         """Return what `judge` returns, without reading the text for it again."""
 
 
+@dataclass(frozen=True)
+class Sketched:
+    """What a corpus stage decides from: the sketches of all documents.
+
+    Parameters
+    ----------
+    ids : sequence of str
+        The documents, by place.
+    rows : (n,) structured
+        Their sketches behind each other, in the order of the documents.
+    owner : (n,) int64
+        Row -> place of its document.
+    evidence : callable of int
+        Place -> what the stage's ``evidence(doc)`` gives: for the few documents whose text is needed again. None if it
+        cannot be had: the document fails, and no other goes because of it.
+    """
+
+    ids: Sequence[str]
+    rows: np.ndarray
+    owner: np.ndarray
+    evidence: Callable[[int], Any]
+
+
 @runtime_checkable
 class Corpus(Protocol):
-    """Decides about documents by looking at all of them.
-
-    A stage that compares documents also has ``pairs(rows) -> iterable of (int, int)``, where `rows` is one sketch a
-    document and the numbers are places in it, and ``evidence(doc)``, which `decide` gets as a dict by place.
-    """
+    """Decides about documents by looking at all of them."""
 
     @property
     def name(self) -> str:
         """What the ledger counts it under."""
 
-    def sketch(self, doc: Document) -> Any:
-        """Return what the decision needs of one document: numbers of fixed size."""
+    @property
+    def row(self) -> np.dtype[Any]:
+        """What a sketch is made of."""
 
-    def decide(
-        self, rows: Sequence[Any], pairs: Sequence[tuple[int, int]], evidence: Mapping[int, Any]
-    ) -> Mapping[int, Verdict]:
+    def sketch(self, doc: Document) -> np.ndarray:
+        """Return what the decision needs of one document, (k,) of `row`: numbers of fixed size."""
+
+    def decide(self, seen: Sketched) -> Mapping[int, Verdict]:
         """Return verdicts by the document's place; a place that is missing is kept."""
 
 
@@ -210,8 +229,6 @@ def contract(stage: object) -> str:
             f"stage: {type(stage).__name__} must have a name and exactly one of map, judge, sketch + decide; "
             f"it has {', '.join(found) or 'none'}"
         )
-    if hasattr(stage, "pairs") != hasattr(stage, "evidence"):
-        raise BadParameter(f"stage: {type(stage).__name__} must have both pairs and evidence, or neither")
     return found[0]
 
 
@@ -262,22 +279,26 @@ def _noting(text: str) -> Iterator[None]:
 def _decide(stage: Any, docs: Sequence[Document]) -> list[Any]:
     """Return one verdict a document. One that cannot be sketched fails alone: the others do not see it."""
     verdicts: list[Any] = [_ask(stage, stage.sketch, doc) for doc in docs]
-    places = [at for at, row in enumerate(verdicts) if not isinstance(row, BadRecord)]
-    rows = [verdicts[at] for at in places]
+    places = [at for at, rows in enumerate(verdicts) if not isinstance(rows, BadRecord)]
+    sketches = [verdicts[at] for at in places]
     for at in places:
         verdicts[at] = None
-    compared = f"while {stage.name} compared {len(rows)} documents"
-    with _noting(compared):
-        pairs = list(stage.pairs(rows)) if hasattr(stage, "pairs") else []
-    named = sorted({at for pair in pairs for at in pair})
-    evidence = {at: _ask(stage, stage.evidence, docs[places[at]]) for at in named}
-    failed = {at: found for at, found in evidence.items() if isinstance(found, BadRecord)}
-    pairs = [pair for pair in pairs if not failed.keys() & set(pair)]
-    with _noting(compared):
-        decided = stage.decide(rows, pairs, {at: found for at, found in evidence.items() if at not in failed})
+    failed: dict[int, BadRecord] = {}
+
+    def evidence(at: int) -> Any:
+        found = _ask(stage, stage.evidence, docs[places[at]])
+        if isinstance(found, BadRecord):
+            failed[at] = found
+            return None
+        return found
+
+    rows = np.concatenate([np.empty(0, stage.row), *sketches])
+    owner = np.repeat(np.arange(len(places)), [len(each) for each in sketches])
+    with _noting(f"while {stage.name} compared {len(places)} documents"):
+        decided = stage.decide(Sketched([docs[at].id for at in places], rows, owner, evidence))
     for at, verdict in {**decided, **failed}.items():
-        if not 0 <= at < len(rows):
-            raise BadParameter(f"stage: {stage.name} decided about place {at}; there are {len(rows)} documents")
+        if not 0 <= at < len(places):
+            raise BadParameter(f"stage: {stage.name} decided about place {at}; there are {len(places)} documents")
         verdicts[places[at]] = verdict
     return verdicts
 

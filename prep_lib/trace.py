@@ -526,7 +526,8 @@ class _Stored:
         return found.st_size > MAX_DIGESTED or _digest(path, found.st_size, found.st_mtime_ns) in wanted
 
     def _candidates(self, name: str) -> Iterator[Path]:
-        base = Path(name).name
+        # A second copy of a document is stored as one of an input ``name~2``.
+        base = re.sub(r"~\d+$", "", Path(name).name)
         named = itertools.chain(self._given, self._of_recipe(), self._run_folders(), [self.folder.parent])
         tried = (path / base if path.is_dir() else path for path in named)
         for path in dict.fromkeys(path.resolve() for path in tried if path.name == base):

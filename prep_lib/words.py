@@ -71,6 +71,71 @@ WORDS: dict[str, tuple[str, str]] = {
         "Shown: {pieces:,} pieces of the first {n:,} characters.",
         "显示前 {n:,} 个字符中的 {pieces:,} 段。",
     ),
+    # benchmark items in documents
+    "contamination.title": ("Which benchmark items are in these documents?", "这些文档中有哪些评测题目？"),
+    "contamination.none_given": (
+        "Decontamination: no benchmark was given, so nothing was looked for. This is not a clean result.",
+        "评测去污：没有给出任何评测集，因此什么也没有检查。这不代表数据是干净的。",
+    ),
+    "contamination.sum": (
+        "{held:,} of {n:,} documents hold items, {going:,} of them are dropped or cut; {items:,} items were looked for",
+        "{n:,} 篇文档中有 {held:,} 篇含有题目，其中 {going:,} 篇被丢弃或切除；共查找 {items:,} 道题目",
+    ),
+    "contamination.counts": ("What was looked for, and found", "查找了什么，找到了什么"),
+    "contamination.benchmark": ("benchmark", "评测集"),
+    "contamination.with": ("{query}, beside it {support}", "{query}，旁及 {support}"),
+    "contamination.items": ("items", "题目"),
+    "contamination.untold": ("too short", "过短"),
+    "contamination.kind_verbatim": ("verbatim", "原文"),
+    "contamination.kind_edited": ("edited", "改动"),
+    "contamination.kind_reordered": ("reordered", "换序"),
+    "contamination.kind_fragment": ("fragment", "片段"),
+    "contamination.kind_renumbered": ("other numbers", "数字不同"),
+    "contamination.rule": (
+        "Of a long question {threshold} must stand in a stretch of about its own length, of a short one nearly all; or "
+        "{fragment} words of it in a row. A question with fewer than {words} words that are not common counts only "
+        "with the fields beside it. {common:,} phrases that many items or documents share do not count.",
+        "长题目须有 {threshold} 出现在与其长度相近的一段中，短题目须几乎全部出现；或连续 {fragment} 个词相同。"
+        "非常见词少于 {words} 个的题目须连同其旁及字段一起出现。许多题目或文档共有的 {common:,} 个短语不计入。",
+    ),
+    "contamination.report": (
+        "Items with other numbers are reported, and the document stays.",
+        "数字不同的题目只报告，文档保留。",
+    ),
+    "contamination.drop": (
+        "Items with other numbers are treated as the others are.",
+        "数字不同的题目与其他命中同样处理。",
+    ),
+    "contamination.unit_document": ("The document goes.", "整篇文档丢弃。"),
+    "contamination.unit_paragraph": ("The paragraph goes.", "切除所在段落。"),
+    "contamination.pairs": ("Items beside their places", "题目与所在位置对照"),
+    "contamination.nothing": ("None of the items was found.", "没有找到任何题目。"),
+    "contamination.more": ("{n:,} more hits are not shown.", "另有 {n:,} 处命中未显示。"),
+    "contamination.found": (
+        "{item} · in {document}, characters {start:,} to {stop:,} · {kind} · {score} of the question, limit {limit}",
+        "{item} · 位于 {document} 第 {start:,} 至 {stop:,} 个字符 · {kind} · 题目的 {score}，界限 {limit}",
+    ),
+    "contamination.item": ("item", "题目"),
+    "contamination.place": ("document", "文档"),
+    "contamination.recall": ("Are known items found in disguise?", "伪装后的已知题目能否找到？"),
+    "contamination.recalled": (
+        "{found:,} of {planted:,} items planted in neutral text were found ({share}).",
+        "植入普通文本的 {planted:,} 道题目中找到 {found:,} 道（{share}）。",
+    ),
+    "contamination.untold_note": (
+        "Not planted, and never found: {n:,} items too short or too common to be told from chance.",
+        "未植入，也无法找到：{n:,} 道题目过短或过于常见，无法与巧合区分。",
+    ),
+    "contamination.as_verbatim": ("as it is", "原样"),
+    "contamination.as_other_case": ("capitals", "大写"),
+    "contamination.as_re_wrapped": ("re-wrapped", "重新换行"),
+    "contamination.as_full_width": ("full width", "全角"),
+    "contamination.as_other_quotes": ("other quotes", "其他引号"),
+    "contamination.as_chinese_punctuation": ("Chinese marks", "中文标点"),
+    "contamination.as_traditional": ("traditional", "繁体"),
+    "contamination.as_markup": ("markup", "标记"),
+    "contamination.as_embedded": ("in a long page", "长文中"),
+    "contamination.as_fragment": ("a fragment", "片段"),
     # the loader, and a batch
     "feed.advice_workers": (
         "Handing batches from worker processes to the loop takes most of the time: set num_workers to 0.",
@@ -624,6 +689,203 @@ WORDS: dict[str, tuple[str, str]] = {
     "doctor.DECODE_CLEANS_BLANKS": ("Decoding takes blanks away.", "解码会去掉空格。"),
     "doctor.TOKENIZER_DROPS_TEXT": ("The tokenizer does not give texts back as they were.", "分词器不能原样还原文本。"),
     "doctor.TOKENIZER_ADDS_BLANK": ("The tokenizer puts a blank before a text.", "分词器会在文本前加空格。"),
+    # the mixture planner
+    "mixture.title": ("What does each source give?", "每个来源给出多少？"),
+    "mixture.sub": ("{sources:,} sources, {documents:,} documents", "{sources:,} 个来源，{documents:,} 篇文档"),
+    "mixture.sub_units": (", {units:,} {unit}", "，{units:,} {unit}"),
+    "mixture.tokens": ("tokens", "token"),
+    "mixture.none": ("There is no source to mix.", "没有可混合的来源。"),
+    "mixture.gives": (
+        "The mixture holds {given:,} {unit}: {share} of what there is",
+        "混合后共 {given:,} {unit}：为现有总量的 {share}",
+    ),
+    "mixture.of_budget": (", {part} of the {budget:,} asked for", "，为所要求的 {budget:,} 的 {part}"),
+    "mixture.missing_in_all": ("; {missing:,} are missing", "；缺少 {missing:,}"),
+    "mixture.remark_missing": (
+        "{source} cannot give its share: {value} {unit} of it are missing, because no source may come more often than "
+        "max_epochs. Lower its weight or the budget, or raise max_epochs.",
+        "{source} 无法给出应有的份额：受 max_epochs 限制，缺少 {value} {unit}。请降低其权重或预算，或提高 max_epochs。",
+    ),
+    "mixture.remark_repeated": (
+        "{source} comes {value} times. Up to {many} times, repeated text is nearly as good as new; beyond that each "
+        "further time gives less (Muennighoff et al. 2023).",
+        "{source} 重复 {value} 遍。重复不超过 {many} 遍时几乎与新数据一样好；超过后每一遍的收益递减"
+        "（Muennighoff et al. 2023）。",
+    ),
+    "mixture.remark_nothing": (
+        "{source} gives nothing of the {value} {unit} asked of it: it has none, or its documents are too long for so "
+        "small a share.",
+        "{source} 应给出 {value} {unit}，但一点也没有给出：它没有内容，或文档过长而份额过小。",
+    ),
+    "mixture.remark_rough": (
+        "One document of {source} is about {value} of what it gives: its share can be met only as nearly as whole "
+        "documents allow.",
+        "{source} 的一篇文档约占其给出总量的 {value}：份额只能精确到整篇文档。",
+    ),
+    "mixture.remark_scarcest": (
+        "{source} ends first and decides how large the mixture is: the other sources leave {value} {unit} over. Give a "
+        "budget to repeat it, or lower its weight.",
+        "{source} 最先用完，决定了混合的规模：其他来源剩余 {value} {unit}。若要重复使用它，请给出预算；或降低其权重。",
+    ),
+    "mixture.remark_left_out": (
+        "{source} has the weight 0: its {value} {unit} are left out.",
+        "{source} 的权重为 0：其 {value} {unit} 不被使用。",
+    ),
+    "mixture.more_remarks": ("{n:,} more remarks; see the table", "另有 {n:,} 条提示，见表"),
+    "mixture.bars": ("The share asked of each source, and the share it gives", "各来源应占的比例与实际给出的比例"),
+    "mixture.asked": ("asked", "应占"),
+    "mixture.given": ("given", "给出"),
+    "mixture.new": ("given, for the first time", "给出，首次出现"),
+    "mixture.again": ("given again", "重复给出"),
+    "mixture.line": (
+        "{epochs} epochs · gives {given:,}, has {units:,} {unit}",
+        "{epochs} 遍 · 给出 {given:,}，现有 {units:,} {unit}",
+    ),
+    "mixture.line_repeats": ("{n:,} again", "重复 {n:,}"),
+    "mixture.line_missing": ("{n:,} missing", "缺少 {n:,}"),
+    "mixture.line_left": ("{n:,} left over", "剩余 {n:,}"),
+    "mixture.more": ("{n:,} more sources", "另有 {n:,} 个来源"),
+    "mixture.table": ("In numbers", "数值"),
+    "mixture.in_units": ("Numbers count {unit}.", "数值单位：{unit}。"),
+    "mixture.has": ("has", "现有"),
+    "mixture.share_asked": ("share asked", "应占比例"),
+    "mixture.share_given": ("share given", "给出比例"),
+    "mixture.epochs": ("epochs", "遍数"),
+    "mixture.repeats": ("again", "重复"),
+    "mixture.missing": ("missing", "缺少"),
+    "mixture.left_over": ("left over", "剩余"),
+    "mixture.copies": ("documents given, with copies", "给出的文档数（含重复）"),
+    "mixture.note_planned": (
+        "Planned from sizes alone. What each source gives will differ from this by half a document of it at most; who "
+        "comes once more than the others is drawn by a hash of the document's id.",
+        "仅根据规模规划。每个来源实际给出的量与此相差至多半篇文档；哪些文档多出现一次由其 id 的哈希决定。",
+    ),
+    "mixture.note_counted": ("Counted from the documents chosen.", "根据选出的文档统计。"),
+    "mixture.way": ("shares", "比例"),
+    "mixture.way_natural": ("by size", "按规模"),
+    "mixture.way_unimax": ("UniMax", "UniMax"),
+    "mixture.way_weights": ("by weights", "按权重"),
+    "mixture.type_temperature": ("temperature", "温度"),
+    "mixture.type_budget": ("budget", "预算"),
+    "mixture.type_max_epochs": ("max_epochs", "max_epochs"),
+    "mixture.type_weights": ("weights", "权重"),
+    # near duplicates
+    "pairs.title": ("Which documents are almost the same?", "哪些文档几乎相同？"),
+    "pairs.sub": (
+        "{n:,} documents by their {shingle} shingles: signatures of {num_perm} minima, {bands} bands of {rows} rows",
+        "{n:,} 篇文档，按 {shingle} 片段比较，签名含 {num_perm} 个最小值，{bands} 段，每段 {rows} 行",
+    ),
+    "pairs.none": ("There is no document to compare.", "没有可比较的文档。"),
+    "pairs.who": ("Who goes", "丢弃多少"),
+    "pairs.ran": ("the run, at {limit} ({bands} × {rows})", "本次运行，阈值 {limit}（{bands} × {rows}）"),
+    "pairs.now": ("now, at {limit} ({bands} × {rows}), estimated", "当前，阈值 {limit}（{bands} × {rows}），估计值"),
+    "pairs.total": (
+        "{gone:,} documents go ({share}), {kept:,} stay",
+        "丢弃 {gone:,} 篇文档（{share}），保留 {kept:,} 篇",
+    ),
+    "pairs.now_note": (
+        "The run compared texts: each that went is proven to be that similar to one that stays. What would go at "
+        "another threshold is estimated from the signatures of all documents, never from a sample of them; of a large "
+        "family that is a little less alike the estimate lets too many go.",
+        "本次运行比较了原文：每篇被丢弃的文档都已证实与某篇保留的文档相似到该程度。其他阈值下的数量由全部文档的签名估计，"
+        "从不依据文档抽样；对相似度略低于阈值的大家族，估计值会偏多。",
+    ),
+    "pairs.alarm": (
+        "{source} would lose {share} of its documents ({gone:,} of {documents:,}), more than {limit}: look at its "
+        "pairs before you go on.",
+        "{source} 将失去 {share} 的文档（{documents:,} 篇中的 {gone:,} 篇），超过 {limit}：请先查看其重复文档再继续。",
+    ),
+    "pairs.more_alarms": ("{n:,} more sources would lose most of themselves.", "另有 {n:,} 个来源将失去大部分文档。"),
+    "pairs.borderline": ("Pairs next to the threshold", "阈值附近的文档对"),
+    "pairs.above": (
+        "At {limit} and above: {n} nearest pairs; of those the bands find, one goes",
+        "达到 {limit}：最近的 {n} 对，分段找出的每对丢弃一篇",
+    ),
+    "pairs.below": ("Below {limit}: {n} nearest pairs, both stay", "低于 {limit}：最近的 {n} 对，两篇都保留"),
+    "pairs.nobody": ("There is no such pair.", "没有这样的文档对。"),
+    "pairs.shared": ("in both", "两篇共有"),
+    "pairs.only": ("in one of them", "仅一篇有"),
+    "pairs.pair": ("exact Jaccard similarity {value} {sign} {limit}", "精确 Jaccard 相似度 {value} {sign} {limit}"),
+    "pairs.run_dropped": ("the run dropped the second for the first", "本次运行丢弃了后者，保留前者"),
+    "pairs.run_kept": ("the run kept both", "本次运行两篇都保留"),
+    "pairs.not_met": ("these bands do not bring them together", "当前分段未找出这一对"),
+    "pairs.more_here": ("{n:,} more stretches", "另有 {n:,} 段"),
+    "pairs.thresholds": ("Who would go at other thresholds", "其他阈值下丢弃多少"),
+    "pairs.threshold": ("threshold", "阈值"),
+    "pairs.bands": ("bands × rows", "段 × 行"),
+    "pairs.would_go": ("would go", "将丢弃"),
+    "pairs.against_run": ("against the run", "与本次运行之差"),
+    "pairs.thresholds_note": (
+        "Each with bands chosen for it, unless you chose some; the starred row is the present one.",
+        "除非另行指定，每个阈值都使用为其选定的分段；带星号的行为当前设置。",
+    ),
+    "pairs.axis_threshold": ("threshold", "阈值"),
+    "pairs.estimated": ("share that would go, estimated from all signatures", "将丢弃的比例，由全部签名估计"),
+    "pairs.legend_now": ("now", "当前"),
+    "pairs.run_exact": ("the run, exact", "本次运行，精确值"),
+    "pairs.sources": ("What each source loses", "各来源的损失"),
+    "pairs.before": ("gone before", "此前已丢弃"),
+    "pairs.by_run": ("gone in the run", "本次运行丢弃"),
+    "pairs.by_now": ("would go now", "当前将丢弃"),
+    "pairs.lost": ("lost in all", "合计损失"),
+    "pairs.all": ("all sources", "全部来源"),
+    "pairs.others": ("other sources", "其他来源"),
+    "pairs.sources_note": (
+        "Lost in all: gone before this step, and what would go now. ▲ marks a source that loses more than {limit}.",
+        "合计损失：此步之前已丢弃的，加上当前将丢弃的。▲ 表示损失超过 {limit} 的来源。",
+    ),
+    "pairs.curve": (
+        "What the bands find: 1 - (1 - J^{rows})^{bands}",
+        "分段能找出多少：1 - (1 - J^{rows})^{bands}",
+    ),
+    "pairs.truth": (
+        "{anchors:,} sampled documents were held against all others by their signatures, and {pairs:,} pairs compared "
+        "exactly. Of the {reach:,} at {limit} or above the bands find {hit:,} ({share}); right at {limit} the curve "
+        "promises {expected}.",
+        "抽取 {anchors:,} 篇文档，按签名与其他所有文档对照，并精确比较了 {pairs:,} 对。相似度达到 {limit} 的"
+        " {reach:,} 对中，分段找出 {hit:,} 对（{share}）；恰在 {limit} 处，曲线保证 {expected}。",
+    ),
+    "pairs.similarity": ("exact similarity", "精确相似度"),
+    "pairs.pairs": ("pairs", "文档对"),
+    "pairs.found": ("found", "找出"),
+    "pairs.missed": ("not found", "未找出"),
+    "pairs.found_share": ("share found", "找出比例"),
+    "pairs.by_curve": ("by the curve", "曲线预期"),
+    "pairs.curve_note": (
+        "A pair that is found is compared exactly before anything goes, so one below the threshold costs time and no "
+        "document. Pairs whose signatures share less than 40 % are not in the sample: there it leans to found ones. "
+        "Pairs of one cluster are found or missed together, so the sample may stray from the curve.",
+        "找出的文档对在丢弃前都会精确比较，因此低于阈值的只费时间，不会误删。签名相同不足 40 % 的文档对不在样本中，"
+        "所以该处附近的样本偏向已找出者。同一簇的文档对往往一同找出或一同遗漏，样本因此可能偏离曲线。",
+    ),
+    "pairs.curve_label": (
+        "Share of pairs that {bands} bands of {rows} rows find, by similarity: {share} at {limit}. Found of the "
+        "sampled pairs: {said}",
+        "{bands} 段、每段 {rows} 行按相似度找出的比例：{limit} 处为 {share}。抽样文档对中找出的：{said}",
+    ),
+    "pairs.axis_similarity": ("exact Jaccard similarity", "精确 Jaccard 相似度"),
+    "pairs.legend_curve": ("what the curve promises", "曲线所保证的"),
+    "pairs.legend_share": ("share found in the sample", "样本中找出的比例"),
+    "pairs.legend_found": ("a pair, found", "一对，已找出"),
+    "pairs.legend_missed": ("a pair, not found", "一对，未找出"),
+    "pairs.clusters": ("Largest clusters of the run", "本次运行中最大的簇"),
+    "pairs.clusters_note": (
+        "First the document that stays, then some that went for it, the least alike first.",
+        "先列保留的文档，再列因它而丢弃的几篇，相似度最低的在前。",
+    ),
+    "pairs.cluster": ("{n:,} documents, {went:,} of them went", "{n:,} 篇文档，其中丢弃 {went:,} 篇"),
+    "pairs.no_clusters": ("The run dropped no near duplicate.", "本次运行没有丢弃近似重复文档。"),
+    "pairs.families": ("Families made from one template", "同一模板生成的文档"),
+    "pairs.families_note": (
+        "{n:,} families, {documents:,} documents, told apart by nothing but digits, letter case or white space. They "
+        "go or stay by their similarity like any other; the digits are marked.",
+        "{n:,} 组共 {documents:,} 篇文档，仅数字、大小写或空白不同。去留与其他文档一样由相似度决定；数字已标出。",
+    ),
+    "pairs.family": (
+        "{n:,} documents from one template, {went:,} of them went",
+        "同一模板的 {n:,} 篇文档，其中丢弃 {went:,} 篇",
+    ),
+    "pairs.no_families": ("No two documents differ in digits alone.", "没有仅数字不同的文档。"),
     # packs
     "packing.title": ("How full are the packs, and what is cut?", "打包有多满，切断了什么？"),
     "packing.sub": (
@@ -677,6 +939,52 @@ WORDS: dict[str, tuple[str, str]] = {
     "packing.none": ("There is no document to pack.", "没有可打包的文档。"),
     "packing.size": ("pack size", "打包长度"),
     # limits of quality rules, rehearsed
+    "pii.title": ("Which personal data stands in these documents?", "这些文档中有哪些个人信息？"),
+    "pii.sum": ("{finds:,} finds in {n:,} of {all:,} documents", "{all:,} 篇文档中有 {n:,} 篇，共发现 {finds:,} 处"),
+    "pii.none": ("Nothing was found.", "没有发现个人信息。"),
+    "pii.reveal": (
+        "This page shows what was found as it stands in the documents; with reveal=False it shows dots instead.",
+        "本页按原样显示所发现的内容；设 reveal=False 则以圆点代替。",
+    ),
+    "pii.hidden": (
+        "Letters and digits of what was found are dots; what no rule found is shown as it is.",
+        "所发现内容的字母和数字以圆点代替；规则未发现的内容按原样显示。",
+    ),
+    "pii.kinds": ("What was found, by kind", "各类发现"),
+    "pii.kind": ("kind", "类别"),
+    "pii.meaning": ("what it is", "含义"),
+    "pii.becomes": ("becomes", "替换为"),
+    "pii.finds": ("finds", "发现"),
+    "pii.documents": ("documents", "文档"),
+    "pii.kind_pem": ("private key blocks", "私钥块"),
+    "pii.kind_key": ("API keys and tokens", "API 密钥与令牌"),
+    "pii.kind_email": ("e-mail addresses", "电子邮箱地址"),
+    "pii.kind_iban": ("bank accounts (IBAN)", "银行账号（IBAN）"),
+    "pii.kind_cn_id": ("Chinese resident ids", "中国居民身份证号"),
+    "pii.kind_card": ("payment cards", "银行卡号"),
+    "pii.kind_ip": ("public internet addresses", "公网 IP 地址"),
+    "pii.kind_cn_mobile": ("Chinese mobile numbers", "中国手机号"),
+    "pii.kind_ssn": ("like US social security numbers", "类似美国社会安全号的号码"),
+    "pii.kind_phone": ("telephone numbers", "电话号码"),
+    "pii.evidence_check": ("a check digit", "校验码"),
+    "pii.evidence_form": ("its form", "独特形式"),
+    "pii.evidence_word": ("a word before it", "前面的词"),
+    "pii.evidence_shape": ("only its shape", "仅凭外形"),
+    "pii.evidence_note": (
+        "What speaks for a find, most first: a check digit that is right, a form nothing else has, a word such as "
+        "phone before it, or only its shape: there look twice.",
+        "发现的依据，由强到弱：校验码正确；形式独特；前面有“电话”之类的词；仅凭外形，这一类请仔细查看。",
+    ),
+    "pii.sources": ("By source", "按来源"),
+    "pii.source": ("source", "来源"),
+    "pii.holding": ("with finds", "含发现的文档"),
+    "pii.share": ("share", "占比"),
+    "pii.more_sources": ("{n:,} more sources", "另有 {n:,} 个来源"),
+    "pii.doubtful": ("Documents, the most doubtful finds first", "文档，最可疑的发现在前"),
+    "pii.label": ("{n:,} finds of {document}, each in its place", "{document} 的 {n:,} 处发现及其位置"),
+    "pii.masked": ("masked", "替换后"),
+    "pii.more_finds": ("{n:,} more finds in this document, masked above", "本文档另有 {n:,} 处发现，上文中已替换"),
+    "pii.more_documents": ("{n:,} more documents with finds", "另有 {n:,} 篇含发现的文档"),
     "quality.title": ("What does this limit keep, and what does it drop?", "这个阈值保留什么，丢弃什么？"),
     "quality.sub": (
         "{n:,} documents, {characters:,} characters; rules: {rules}",

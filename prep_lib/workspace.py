@@ -11,6 +11,7 @@ workspace/
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import glob
 import hashlib
@@ -481,11 +482,13 @@ class Run:
     def _known(self, notebook: str, values: Mapping[str, Any]) -> dict[str, Any]:
         cells = json.loads(find_notebook(notebook, self.root).read_text("utf-8"))["cells"]
         tagged = ["".join(cell["source"]) for cell in cells if "parameters" in cell["metadata"].get("tags", [])]
-        return {
-            name: value
-            for name, value in values.items()
-            if any(re.search(rf"^{name} *=", source, re.MULTILINE) for source in tagged)
-        }
+        found: dict[str, Any] = {}
+        for name, value in values.items():
+            written = [re.search(rf"^{name} *= *(.+)", source, re.MULTILINE) for source in tagged]
+            for default in (match[1] for match in written if match):
+                # What is open has the empty value of its kind in a parameters cell: 0, 0.0 or nothing between quotes.
+                found[name] = value if value is not None else type(ast.literal_eval(default))()
+        return found
 
     def place(self, text: str) -> str:
         """Return `text` as an absolute path if it names something in the workspace; otherwise as it is, a hub name."""

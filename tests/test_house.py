@@ -30,6 +30,7 @@ ADDRESSES = {
     "fastwarc": {"prep_lib/source/warc.py"},
     "ftfy": {"prep_lib/text/mojibake.py"},
     "py3langid": {"prep_lib/text/language.py"},
+    "phonenumbers": {"prep_lib/text/pii.py"},
     "ipywidgets": None,  # every view.py
 }
 
@@ -155,7 +156,8 @@ def test_what_is_imported_is_declared() -> None:
         return re.sub(r"[-_.]+", "-", name).lower()
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    asked = [*project["dependencies"], *project["optional-dependencies"]["fast"]]
+    extras = project["optional-dependencies"]
+    asked = [*project["dependencies"], *extras["fast"], *extras["pii"]]
     declared = {plain(re.split(r"[<>=;\[ ]", line)[0]) for line in asked}
     homes = packages_distributions()
     for path in sources():

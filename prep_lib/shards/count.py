@@ -331,10 +331,14 @@ def _records(inputs: Sequence[Input], seed: int, share: float, tally: _Tally) ->
         one.check()
         seen = 0
         for at, found in read(one.span):
+            if one.column and not one.column.takes(at):
+                continue
             if share < 1 and draw(seed, "sample", document_id(one.name, at)) >= limit:
                 continue
             seen += 1
             record = parsed(found)
+            if one.column and (cut := one.column.cut(at)) and not isinstance(record, BadRecord):
+                record = {**record, one.column.text: cut.apply(record[one.column.text])}
             if isinstance(record, BadRecord):
                 tally.lose("read", one, at, record, None if isinstance(found, BadRecord) else found)
             else:

@@ -29,6 +29,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Literal, NoReturn
 
 import numpy as np
@@ -37,6 +38,7 @@ import orjson
 from prep_lib.errors import BadInput, BadParameter, BadRecord, DamagedStream
 from prep_lib.files import Span, open_bytes, read_lines
 from prep_lib.record import Document
+from prep_lib.verdicts import Column, called
 
 #: How deep objects and lists may nest, read or written: what orjson writes.
 MAX_DEPTH = 254
@@ -467,7 +469,14 @@ def _next_sign(text: str, at: int) -> tuple[int, str]:
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 
-def documents(span: Span, *, name: str | None = None, text: str = "text") -> Iterator[tuple[str, Document | BadRecord]]:
+def documents(
+    span: Span,
+    *,
+    name: str | None = None,
+    text: str = "text",
+    column: Column | None = None,
+    wanted: Callable[[str], bool] | None = None,
+) -> Iterator[tuple[str, Document | BadRecord]]:
     """Yield (id, document) of a span; the rest of a record becomes its meta.
 
     Parameters
@@ -476,6 +485,11 @@ def documents(span: Span, *, name: str | None = None, text: str = "text") -> Ite
         What the ids begin with; None: the file's name.
     text : str
         The key that holds the text.
+    column : Column or None
+        What was decided about the records; see `prep_lib.verdicts`. None: all are read.
+    wanted : callable of str, or None
+        Asked for each id that a record may have before it is parsed, which is what reading costs: a record none of
+        whose ids is wanted may be left out. None: all are wanted.
 
     Yields
     ------
@@ -491,9 +505,53 @@ def documents(span: Span, *, name: str | None = None, text: str = "text") -> Ite
     [('a.jsonl#L1', Document(id='a.jsonl#L1', text='a', source='a.jsonl', meta={'lang': 'en'})),
      ('a.jsonl#L2', BadRecord('missing_text', 'no key text'))]
     """
+    return (found for _, found in numbered(span, name=name, text=text, column=column, wanted=wanted))
+
+
+def numbered(
+    span: Span,
+    *,
+    name: str | None = None,
+    text: str = "text",
+    column: Column | None = None,
+    wanted: Callable[[str], bool] | None = None,
+) -> Iterator[tuple[int, tuple[str, Document | BadRecord]]]:
+    """Yield the number of each line that is read, and what `documents` yields."""
     name = os.path.basename(span.path) if name is None else name
-    for number, record in read_records(span):
-        yield document(f"{name}#L{number}", name, record, text)
+    copy, name = (column.copy, column.original(name)) if column else (0, name)
+    for number, line in read_lines(span):
+        place = f"{name}#L{number}"
+        if column is not None and not column.takes(number):
+            continue
+        if wanted is not None and isinstance(line, bytes) and not _may_be(line, place, copy, wanted):
+            continue
+        found = document(place, name, load_or_reason(line) if isinstance(line, bytes) else line, text)
+        yield number, found if column is None else decided(found, number, column)
+
+
+def _may_be(line: bytes, place: str, copy: int, wanted: Callable[[str], bool]) -> bool:
+    """Tell whether a record may be wanted, before it is parsed: by its place, and by the id it begins with."""
+    if b'"id"' not in line:
+        return wanted(called(place, copy))
+    told = _ID.match(line)
+    own = load_or_reason(told[0] + b"}") if told else None
+    if not isinstance(own, dict):
+        return True  # it stands elsewhere in the record
+    return wanted(called(place, copy)) or wanted(called(own["id"], copy))
+
+
+#: How a record begins that tells its id first, as ours do.
+_ID = re.compile(rb'\{\s*"id"\s*:\s*"(?:[^"\\]|\\.)*"')
+
+
+def decided(found: tuple[str, Document | BadRecord], number: int, column: Column) -> tuple[str, Document | BadRecord]:
+    """Return a document as verdicts let it through: without what is cut, and a copy under a name of its own."""
+    place, doc = found
+    cut = column.cut(number)
+    if isinstance(doc, BadRecord) or (cut is None and not column.copy):
+        return found
+    name = called(doc.id, column.copy)
+    return called(place, column.copy), replace(doc, id=name, text=cut.apply(doc.text) if cut else doc.text)
 
 
 #: The keys of a record of our own documents, as a run writes them.

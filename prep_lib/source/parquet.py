@@ -26,6 +26,7 @@ from prep_lib.errors import BadInput, BadRecord
 from prep_lib.files import Span, Survey, digest, open_stored, stamp
 from prep_lib.record import Document
 from prep_lib.source import jsonl
+from prep_lib.verdicts import Column
 
 #: Bytes of rows turned into Python objects at once; those take several times as much.
 BATCH = 4 * 2**20
@@ -114,7 +115,9 @@ def read_rows(span: Span) -> Iterator[tuple[int, dict[str, Any] | BadRecord]]:
                 number += 1
 
 
-def documents(span: Span, *, name: str | None = None, text: str = "text") -> Iterator[tuple[str, Document | BadRecord]]:
+def documents(
+    span: Span, *, name: str | None = None, text: str = "text", column: Column | None = None
+) -> Iterator[tuple[str, Document | BadRecord]]:
     """Yield (id, document) of a span as `jsonl.documents` does; the id is ``file.parquet[6]``.
 
     Parameters
@@ -123,6 +126,8 @@ def documents(span: Span, *, name: str | None = None, text: str = "text") -> Ite
         What the ids begin with; None: the file's name.
     text : str
         The column that holds the text; the other columns become the meta.
+    column : Column or None
+        What was decided about the rows; see `prep_lib.verdicts`. None: all are read.
 
     Yields
     ------
@@ -138,15 +143,34 @@ def documents(span: Span, *, name: str | None = None, text: str = "text") -> Ite
     >>> list(documents(Span(str(path), first=0)))
     [('a.parquet[0]', Document(id='a.parquet[0]', text='b', source='a.parquet', meta={'n': 7}))]
     """
+    return (found for _, found in numbered(span, name=name, text=text, column=column))
+
+
+def numbered(
+    span: Span, *, name: str | None = None, text: str = "text", column: Column | None = None
+) -> Iterator[tuple[int, tuple[str, Document | BadRecord]]]:
+    """Yield the number of each row that is read, and what `documents` yields."""
     name = os.path.basename(span.path) if name is None else name
+    if column is None:
+        for number, record in _sound_records(span):
+            yield number, jsonl.document(f"{name}[{number}]", name, record, text)
+        return
+    name = column.original(name)
+    for number, record in _sound_records(span):
+        if column.takes(number):
+            yield number, jsonl.decided(jsonl.document(f"{name}[{number}]", name, record, text), number, column)
+
+
+def _sound_records(span: Span) -> Iterator[tuple[int, dict[str, Any] | BadRecord]]:
+    """Yield (row number, record); what a damaged row group loses is one BadRecord."""
     for group, stop in _row_groups(span):
         unread = group.first
         try:
             for number, record in read_records(group):
-                yield jsonl.document(f"{name}[{number}]", name, record, text)
+                yield number, record
                 unread = number + 1
         except BadInput as error:
-            yield f"{name}[{unread}]", BadRecord("damaged_row_group", f"{stop - unread:,} rows lost; {error}")
+            yield unread, BadRecord("damaged_row_group", f"{stop - unread:,} rows lost; {error}")
 
 
 def _row_groups(span: Span) -> list[tuple[Span, int]]:

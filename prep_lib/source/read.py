@@ -26,6 +26,7 @@ from prep_lib.files import Span, Survey, compression
 from prep_lib.record import Document, Drop
 from prep_lib.registry import Registry
 from prep_lib.source import html, hub, jsonl, parquet, plain, warc
+from prep_lib.verdicts import Column
 
 #: What a reader yields: the id, and the document, or why there is none.
 Found = tuple[str, Document | Drop | BadRecord]
@@ -106,10 +107,10 @@ def dataset_documents(dataset: Any, *, name: str | None = None, text: str = "tex
         yield jsonl.document(named + place.removeprefix(source), named, record, text)
 
 
-def _table(span: Span, *, name: str | None = None, text: str = "text") -> Iterator[Found]:
+def _table(span: Span, *, name: str | None = None, text: str = "text", column: Column | None = None) -> Iterator[Found]:
     """Yield what `parquet.documents` does; a file that is no Parquet file is one record that failed."""
     try:
-        yield from parquet.documents(span, name=name, text=text)
+        yield from parquet.documents(span, name=name, text=text, column=column)
     except BadInput as error:
         yield os.path.basename(span.path) if name is None else name, BadRecord("unreadable_file", str(error))
 

@@ -63,6 +63,10 @@ _NEVER = frozenset({"dz", "wuu", "yue"})
 
 _NAMES = list(SCRIPTS)
 _LATIN, _HAN, _KANA, _CODE = (_NAMES.index(name) for name in ("latin", "han", "kana", "code"))
+#: In the place of a script: a letter that is only styled.
+_STYLE = 31
+#: Where the model decides, in the order its tables stand in.
+_BLOCKS = ["latin", *(name for name in _NAMES[2:] if " " in SCRIPTS[name]), "any"]
 
 #: First and last code point of what letters of a script have, in the basic plane.
 RANGES: tuple[tuple[int, int, str], ...] = (
@@ -194,7 +198,7 @@ def identify(text: str, *, budget: int | None = None, min_score: float = MIN_SCO
     """
     if not text.isascii() and not unicodedata.is_normalized("NFC", text):
         text = unicodedata.normalize("NFC", text)
-    return _identified(_plain(text.encode("utf-8", "surrogatepass")), budget, min_score, lines)
+    return _identified(text.encode("utf-8", "surrogatepass"), budget, min_score, lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,7 +217,8 @@ class Language:
         False: drop documents of several languages.
     budget : int or None, bytes
         As for `identify`. 2,048 bytes give the same language and the same `mixed` as the whole for all of
-        7,112 documents of twelve sources, and for 239 of 240 texts that are two translations of one declaration.
+        7,112 documents of twelve sources, and the same `mixed` for 1,500 texts that are two translations of one
+        declaration. With half of that, one text in a hundred whose languages take turns would look pure.
 
     Drops
     -----
@@ -272,7 +277,7 @@ class Language:
         found = self.identify(doc)
         if self.keep is not None and found.code not in self.keep:
             # Only "und" is a matter of the score: a sure language is dropped for what it is.
-            limit = float(_limits(self.min_score)[model().place(found.guess)])
+            limit = float(_limits(self.min_score)[_place(found.guess)])
             return Drop(f"language:{found.code}", *((round(found.score, 4), limit) if found.code == UNSURE else ()))
         if found.mixed and not self.mixed:
             return Drop("mixed_language", round(_purity(found.shares), 4), PURE)
@@ -282,7 +287,10 @@ class Language:
             "languages": {code: round(share, 4) for code, share in found.shares.items() if share >= 0.001},
             "mixed": found.mixed,
         }
-        return replace(doc, meta={**doc.meta, **told})
+        # What `replace` does, at a fifth of its price, and the encoded text goes along.
+        made = object.__new__(type(doc))
+        made.__dict__.update(doc.__dict__, meta={**doc.meta, **told})
+        return made
 
     def identify(self, doc: Document) -> Identified:
         """Return what the stage sees in a document."""
@@ -305,11 +313,11 @@ class Model(NamedTuple):
     ----------
     labels : tuple of str
         One a class; two classes of one language, one a script, have the same.
-    step, node : uint32 (rows * 256,), int32 (S, 2)
-        The automaton: next state by row and byte; where the row of a state begins, and the feature seen there or -1.
+    step : uint32 (rows * 256,)
+        The automaton, by row and byte: the next row times `RADIX`, and 1 + the feature seen on the way, or 0.
     weights : int16 (n,)
-        Logarithms of the probability of a feature in a class, times `scale`. Its rows hold all classes, those written
-        in Latin letters first; behind them stand short rows for each other script that needs the model.
+        Logarithms of the probability of a feature in a class, times `scale`: rows of `WIDE` for the classes written
+        in Latin letters, behind them rows for each other script that needs the model, and for all classes.
     prior : float32 (C,)
     scale : float
         Largest power of two that fits: the library's half precision is kept to the last bit.
@@ -321,11 +329,12 @@ class Model(NamedTuple):
         One number for all languages of a row of `KIN`, another for every other language.
     logs : float32 (512,)
         ``log(1 + n)``: what n times the same feature weigh.
+    features : int
+        How many there are.
     """
 
     labels: tuple[str, ...]
     step: np.ndarray
-    node: np.ndarray
     weights: np.ndarray
     prior: np.ndarray
     scale: float
@@ -336,10 +345,7 @@ class Model(NamedTuple):
     fold: np.ndarray
     kin: np.ndarray
     logs: np.ndarray
-
-    def place(self, label: str) -> int:
-        """Return the class of a language; "und" has the one behind all others."""
-        return len(self.labels) if label == UNSURE else self.labels.index(label)
+    features: int
 
 
 @cache
@@ -367,7 +373,12 @@ def _arrays(folder: Path, packed: Path) -> dict[str, np.ndarray]:
         return arrays
 
 
-_FILES = ("labels", "step", "node", "weights", "prior", "scale")
+_FILES = ("labels", "step", "weights", "prior", "scale", "features")
+
+#: More than there are features, and so little that the number of a row fits into 32 bits with one of them.
+RADIX = 110_000
+#: Columns of a row for Latin letters: three lines of the processor's cache, and whole vectors.
+WIDE = 96
 
 
 def _mapped(folder: Path) -> dict[str, np.ndarray]:
@@ -397,13 +408,19 @@ def _laid_out(packed: Path) -> dict[str, np.ndarray]:
     scale = 2.0 ** math.floor(math.log2(32767 / np.abs(logs).max()))
     whole = np.rint(logs * scale).astype(np.int16)
     labels = list(read.nb_classes)
-    groups = [_columns(name, labels) for name in _NAMES]
-    parts = [whole[:, groups[0]], *(whole[:, group] for group in groups[2:] if len(group) > 1)]
+    parts = [whole[:, _columns(name, labels)] for name in _BLOCKS]
+    parts[0] = np.pad(parts[0], ((0, 0), (0, WIDE - parts[0].shape[1])))
+    row, seen = np.array(read.tk_row, np.int64), np.array(read.tk_output, np.int64)
+    step = np.array(read.tk_nextmove, np.int64).reshape(-1, 256)
+    assert len(whole) < RADIX
+    assert len(step) < 2**32 // RADIX
+    # Every text begins in the first row.
+    step = np.concatenate([step[row[0] :], step[: row[0]]])
+    row = (row - row[0]) % len(step)
     return {
-        "labels": np.array(labels), "step": np.array(read.tk_nextmove, np.uint32),
-        "node": np.stack([np.array(read.tk_row, np.int32) << 8, np.array(read.tk_output, np.int32)], axis=1),
+        "labels": np.array(labels), "step": (row * RADIX + seen + 1)[step].astype(np.uint32).ravel(),
         "weights": np.concatenate([part.ravel() for part in parts]),
-        "prior": np.array(read.nb_pc, np.float32), "scale": np.array(scale),
+        "prior": np.array(read.nb_pc, np.float32), "scale": np.array(scale), "features": np.array(len(whole)),
     }  # fmt: skip
 
 
@@ -424,25 +441,26 @@ def _columns(name: str, labels: Sequence[str]) -> list[int]:
 
 
 def _model(arrays: dict[str, np.ndarray]) -> Model:
-    labels = tuple(map(str, arrays["labels"]))
-    features, size = int(arrays["node"][:, 1].max()) + 1, len(labels)
-    groups = [_columns(name, labels) for name in _NAMES]
-    base, stride, width = (np.zeros(len(groups), np.int64) for _ in range(3))
-    columns, fold = np.full((len(groups), size), size), np.zeros((len(groups), size), np.int64)
-    behind = features * size
-    for at, group in enumerate(groups):
+    labels, features = tuple(map(str, arrays["labels"])), int(arrays["features"])
+    size = len(labels)
+    base, stride, width = (np.zeros(len(_NAMES), np.int64) for _ in range(3))
+    columns, fold = np.full((len(_NAMES), size), size), np.zeros((len(_NAMES), size), np.int64)
+    for at, name in enumerate(_NAMES):
+        group = _columns(name, labels)
         columns[at, : len(group)] = group
         fold[at, : len(group)] = [_first(group, labels, column) for column in range(len(group))]
-        width[at] = len(group) if len(group) > 1 else 0
-        stride[at] = size if at < 2 else width[at]
-        if at >= 2:
-            base[at], behind = behind, behind + features * int(width[at])
+        width[at] = len(group) if name in _BLOCKS else 0
+    behind = 0
+    for name in _BLOCKS:
+        at = _NAMES.index(name)
+        base[at], stride[at] = behind, WIDE if at == _LATIN else width[at]
+        behind += features * int(stride[at])
     logs = np.log1p(np.arange(512)).astype(np.float32)
-    step, node, weights, prior = (np.asarray(arrays[name]) for name in ("step", "node", "weights", "prior"))
-    for values in (step, node, weights, prior):
+    step, weights, prior = (np.asarray(arrays[name]) for name in ("step", "weights", "prior"))
+    for values in (step, weights, prior):
         values.flags.writeable = False  # a mapped file is: the kernels compile for one kind of array
     scale = float(arrays["scale"])
-    return Model(labels, step, node, weights, prior, scale, base, stride, width, columns, fold, _kin(labels), logs)
+    return Model(labels, step, weights, prior, scale, base, stride, width, columns, fold, _kin(labels), logs, features)
 
 
 def _kin(labels: Sequence[str]) -> np.ndarray:
@@ -457,15 +475,14 @@ def _first(group: Sequence[int], labels: Sequence[str], column: int) -> int:
 
 
 @cache
-def _kinds() -> tuple[np.ndarray, np.ndarray]:
-    """Return what code points of the basic plane are, and what bytes are.
+def _kinds() -> np.ndarray:
+    """Return what code points of the basic plane are.
 
     Returns
     -------
     (65536,) uint8
-        The script of a letter, + 32: a capital (no letter: a symbol of programs), + 64: a small letter, + 128: kana.
-    (256,) uint8
-        1: a small letter of ASCII, 2: a capital one.
+        The script of a letter, + 32: a capital (no letter: a symbol of programs), + 64: a small letter, + 128: kana;
+        `_STYLE`: a full-width letter or digit.
     """
     kinds = np.zeros(65536, np.uint8)
     kinds[[ord(symbol) for symbol in SYMBOLS]] = 32
@@ -476,17 +493,36 @@ def _kinds() -> tuple[np.ndarray, np.ndarray]:
             for point in range(first, last + 1):
                 letter = chr(point)
                 kinds[point] = (kinds[point] + 32 * letter.isupper() + 64 * letter.islower()) * letter.isalpha()
-    plain = np.zeros(256, np.uint8)
-    plain[ord("a") : ord("z") + 1], plain[ord("A") : ord("Z") + 1] = 1, 2
-    return kinds, plain
+    for styled in ("０９", "ＡＺ", "ａｚ"):
+        kinds[ord(styled[0]) : ord(styled[1]) + 1] = _STYLE
+    return kinds
 
 
 class _Scratch(threading.local):
-    """What the kernels write between one text and the next: a count a feature, 0 outside `weigh`."""
+    """What the kernels write between one text and the next.
+
+    Parameters
+    ----------
+    counts : int32 (F,)
+        A count a feature, 0 outside `weigh`.
+    seen : int32 (F,)
+    """
+
+    #: Bytes up to which an array is kept for the next text: fresh memory costs more than what is written into it.
+    KEPT = 2**23
 
     def __init__(self) -> None:
-        features = int(model().node[:, 1].max()) + 1
-        self.counts, self.seen = np.zeros(features, np.int32), np.empty(features, np.int32)
+        self.counts, self.seen = np.zeros(model().features, np.int32), np.empty(model().features, np.int32)
+        self._held: dict[str, np.ndarray] = {}
+
+    def array(self, name: str, dtype: type, rows: int, columns: int = 1) -> np.ndarray:
+        """Return an array to fill, (rows,) or (rows, columns): whatever the last text left is in it."""
+        size, held = rows * columns, self._held.get(name)
+        if held is None or len(held) < size:
+            held = np.empty(max(size, 4096), dtype)
+            if held.nbytes <= self.KEPT:
+                self._held[name] = held
+        return held[:size] if columns == 1 else held[:size].reshape(rows, columns)
 
 
 @cache
@@ -511,10 +547,11 @@ _COLUMNS = 13
 
 
 @kernel
-def cut(
-    data: np.ndarray, kinds: np.ndarray, plain: np.ndarray, clean: np.ndarray, found: np.ndarray
-) -> tuple[int, int]:
-    """Cut UTF-8 into segments, and copy it with every run of blanks as one blank; return (segments, all in capitals).
+def cut(data: np.ndarray, kinds: np.ndarray, clean: np.ndarray, found: np.ndarray) -> tuple[int, int, int]:
+    """Cut UTF-8 into segments, and copy it with every run of blanks as one blank.
+
+    Returns how many segments there are, how many of them are all in capitals, and how many letters touch one of another
+    script; (-1, 0, 0) at the first letter that is only styled, wide or bold: `_plain` has to come first.
 
     A run of letters in another script is held back until it is long enough to be a segment of its own.
     """
@@ -524,28 +561,49 @@ def cut(
     start, clean_start = 0, 0
     total, begun, held = np.zeros(7, np.int64), np.zeros(7, np.int64), np.zeros(7, np.int64)
     while at < size:
-        byte, blank, at_run = int(data[at]), False, False
-        if script == _LATIN and plain[byte]:
-            # Most of most texts: a word of plain letters where such are expected, and the blank behind it.
-            stop, end, small = at, min(size, at + LONG), 0
-            while stop < end:
-                letter = plain[data[stop]]
-                if letter == 0:
+        byte, blank, at_run, first = int(data[at]), False, False, at
+        if byte < 0x80 and script <= _LATIN and written - clean_start < LONG:
+            # Most of most texts: plain characters where Latin letters are expected, to the end of a line; no branches.
+            end = min(size, at + LONG - (written - clean_start))
+            gap = written == clean_start or clean[written - 1] == 32
+            last, mine, some, small, symbols, digits = int(data[at - 1]) if at else byte, 0, 0, 0, 0, 0
+            total[4] += (kinds[byte] & 1) and 1 < before <= 3
+            while at < end:
+                byte = int(data[at])
+                if byte >= 0x80:
                     break
-                small += letter & 1
-                clean[written] = data[stop]
-                written += 1
-                stop += 1
-            total[0] += stop - at
-            total[2] += stop - at - small
+                kind = int(kinds[byte])
+                mine, blank = kind & 1, byte == 32 or 9 <= byte <= 13
+                some, small = some + mine, small + (kind >> 6)
+                # A line of dashes is one symbol; a bracket behind a blank (as here) is prose.
+                symbols += (kind == 32) & (last != byte) & ((byte != 40) | (last > 32))
+                digits += (byte >= 48) & (byte <= 57)
+                clean[written] = 32 if blank else byte
+                written += 1 - (blank & gap)
+                gap, last, at = blank, byte, at + 1
+                if byte == 10:
+                    break
+            byte, before = last, mine
+            total[0] += at - first
+            total[2] += some - small
             total[3] += small
-            total[4] += 1 < before <= 3
-            letters, at, run_letters, before = letters + stop - at, stop, 0, _LATIN
-            if at < size and data[at] == 32:
-                clean[written] = 32
-                at, written, before, blank = at + 1, written + 1, 0, True
-                total[0] += 1
-        else:
+            total[5] += symbols
+            total[6] += digits
+            if some:
+                script, letters, run_letters = _LATIN, letters + some, 0
+        while at < size and script > 3 and 0xE0 <= data[at] < 0xF0 and written - clean_start < LONGEST:
+            # Characters of three bytes, in the script they are expected in or in none.
+            kind = kinds[(int(data[at]) & 15) << 12 | (int(data[at + 1]) & 63) << 6 | int(data[at + 2]) & 63]
+            if kind & 31 and kind & 31 != script:
+                break  # _STYLE too
+            before = int(kind & 31)
+            if before:
+                letters, run_letters = letters + 3, 0
+            total[0] += 1
+            total[1] += kind >> 7
+            clean[written], clean[written + 1], clean[written + 2] = data[at], data[at + 1], data[at + 2]
+            at, written, byte = at + 3, written + 3, 0
+        if at == first:
             width, kind = 1, 0
             if byte < 0x80:
                 kind = kinds[byte]
@@ -555,7 +613,11 @@ def cut(
                 width, kind = 3, kinds[(byte & 15) << 12 | (int(data[at + 1]) & 63) << 6 | int(data[at + 2]) & 63]
             else:
                 width, kind = 4, _HAN if byte == 0xF0 and 0xA0 <= data[at + 1] < 0xB4 else 0
-            mine = kind & 31
+                if byte == 0xF0 and data[at + 1] == 0x9D and 0x90 <= data[at + 2] <= 0x9F:
+                    kind = _STYLE
+            if kind == _STYLE:
+                return -1, 0, 0
+            mine = int(kind & 31)
             if mine:
                 script = mine if script == 0 else script
                 if mine == script:
@@ -574,7 +636,6 @@ def cut(
                 total[3] += kind >> 6 & 1
                 total[4] += before != mine and 0 < before <= 3 and mine <= 3
             else:
-                # A line of dashes is one symbol; a bracket behind a blank (as here) is prose.
                 total[5] += kind >> 5 and at > 0 and data[at - 1] != byte and (byte != 40 or data[at - 1] > 32)
                 total[6] += 48 <= byte <= 57
             before = mine
@@ -589,6 +650,19 @@ def cut(
                 if written > clean_start and clean[written - 1] != 32:
                     clean[written] = 32
                     written += 1
+            # No word is cut, nor from the blank behind it.
+            end = min(size, at + LONG) if script == _LATIN and mine and byte < 0x80 else at
+            while at < end and (data[at] == 32 or (data[at] < 0x80 and kinds[data[at]] & 1)):
+                kind, blank = kinds[data[at]], data[at] == 32
+                before = int(kind & 1)
+                letters += before
+                total[0] += 1
+                total[2] += kind >> 5 & 1
+                total[3] += kind >> 6
+                clean[written] = data[at]
+                at, written = at + 1, written + 1
+                if blank:
+                    break
         length = written - clean_start
         here = at == size or (letters >= FLOOR and (byte == 10 or (blank and length >= LONG))) or length >= LONGEST
         while at_run or here:
@@ -615,7 +689,7 @@ def cut(
             script, letters = (run, run_letters) if at_run else (0, 0)
             other, run_letters = 0, 0
             here, at_run = at_run and at == size, False
-    return count, capitals
+    return count, capitals, total[4]
 
 
 @kernel
@@ -655,43 +729,52 @@ def choose(found: np.ndarray, width: np.ndarray, budget: int, places: np.ndarray
 
 @kernel
 def walk(
-    step: np.ndarray, node: np.ndarray, text: np.ndarray, found: np.ndarray, chosen: np.ndarray, features: np.ndarray
-) -> None:
+    step: np.ndarray,
+    text: np.ndarray,
+    found: np.ndarray,
+    chosen: np.ndarray,
+    weights: np.ndarray,
+    base: np.ndarray,
+    stride: np.ndarray,
+    features: np.ndarray,
+) -> int:
     """Write the feature, or -1, that the automaton sees at every byte of the chosen segments.
 
-    Two are walked at a time: each step waits for the memory, so the second one costs next to nothing.
+    Several are walked at a time: each step waits for the memory, so the others cost next to nothing. For the same
+    reason the weights of each feature are touched, and their sum returned: they are there when `weigh` reads them.
     """
-    coming, state, other = 0, np.int64(0), np.int64(0)
-    at, stop, at_other, stop_other = 0, 0, 0, 0
+    lanes, coming, touched = 0, 0, 0
+    at, stop, row, script = np.zeros(8, np.int64), np.zeros(8, np.int64), np.zeros(8, np.int64), np.zeros(8, np.int64)
     while True:
-        if at == stop:
+        lane = 0
+        while lane < 8:
+            if lane < lanes and at[lane] < stop[lane]:
+                lane += 1
+                continue
             while coming < len(found) and not chosen[coming]:
                 coming += 1
             if coming < len(found):
-                at, stop, state = found[coming, _CLEAN], found[coming, _CLEAN_STOP], np.int64(0)
-                coming += 1
-        if at_other == stop_other:
-            while coming < len(found) and not chosen[coming]:
-                coming += 1
-            if coming < len(found):
-                at_other, stop_other, other = found[coming, _CLEAN], found[coming, _CLEAN_STOP], np.int64(0)
-                coming += 1
-        both = min(stop - at, stop_other - at_other)
-        for _ in range(both):
-            state = np.int64(step[node[state, 0] + text[at]])
-            other = np.int64(step[node[other, 0] + text[at_other]])
-            features[at], features[at_other] = node[state, 1], node[other, 1]
-            at, at_other = at + 1, at_other + 1
-        if both == 0 and coming == len(found):
-            break
-    while at < stop:
-        state = np.int64(step[node[state, 0] + text[at]])
-        features[at] = node[state, 1]
-        at += 1
-    while at_other < stop_other:
-        other = np.int64(step[node[other, 0] + text[at_other]])
-        features[at_other] = node[other, 1]
-        at_other += 1
+                at[lane], stop[lane], row[lane] = found[coming, _CLEAN], found[coming, _CLEAN_STOP], 0
+                script[lane], lanes, coming = found[coming, _SCRIPT], max(lanes, lane + 1), coming + 1
+            elif lane < lanes:
+                lanes -= 1
+                at[lane], stop[lane], row[lane], script[lane] = at[lanes], stop[lanes], row[lanes], script[lanes]
+            else:
+                break
+        if lanes == 0:
+            return touched
+        steps = stop[0] - at[0]
+        for lane in range(1, lanes):
+            steps = min(steps, stop[lane] - at[lane])
+        for _ in range(steps):
+            for lane in range(lanes):
+                place = at[lane]
+                entry = np.int64(step[row[lane] << 8 | text[place]])
+                row[lane] = entry // RADIX
+                feature = entry - row[lane] * RADIX - 1
+                features[place], at[lane] = feature, place + 1
+                first = base[script[lane]] + max(feature, 0) * stride[script[lane]]
+                touched += int(weights[first]) + int(weights[first + 32]) + int(weights[first + 64])
 
 
 @kernel
@@ -707,8 +790,6 @@ def weigh(
     width: np.ndarray,
     columns: np.ndarray,
     logs: np.ndarray,
-    counts: np.ndarray,
-    seen: np.ndarray,
     scores: np.ndarray,
     length: np.ndarray,
 ) -> None:
@@ -716,29 +797,41 @@ def weigh(
 
     Behind the rows of the segments stands a row a script, for all of its segments together.
     """
-    segments = len(found)
+    segments, slots = len(found), 1024
+    for at in range(segments):
+        while chosen[at] and slots < 2 * (found[at, _CLEAN_STOP] - found[at, _CLEAN]):
+            slots *= 2
+    # How often each feature is seen: a table of slots that is small enough to stay beside the processor.
+    keys, counts, seen = np.full(slots, -1, np.int64), np.zeros(slots, np.int64), np.empty(slots, np.int64)
     for at in range(segments):
         if not chosen[at]:
             continue
         script, kinds = found[at, _SCRIPT], 0
         for place in range(found[at, _CLEAN], found[at, _CLEAN_STOP]):
-            feature = features[place]
-            if feature >= 0:
-                if counts[feature] == 0:
-                    seen[kinds] = feature
-                    kinds += 1
-                counts[feature] += 1
+            # No branches, which nobody could foresee: where there is no feature (-1) nothing changes.
+            feature = np.int64(features[place])
+            slot = (feature ^ feature >> 6) & slots - 1
+            while (keys[slot] != feature) & (keys[slot] >= 0):
+                slot = slot + 1 & slots - 1
+            seen[kinds] = slot
+            kinds += (counts[slot] == 0) & (feature >= 0)
+            keys[slot] = feature
+            counts[slot] += feature >= 0
         size, line = width[script], scores[at]
-        line[:size] = 0
+        line[: stride[script]] = 0
         for place in range(kinds):
-            feature = seen[place]
-            times = counts[feature]
+            feature, times = keys[seen[place]], counts[seen[place]]
+            keys[seen[place]], counts[seen[place]] = -1, 0
             often = (logs[times] if times < len(logs) else np.float32(math.log1p(times))) * scale
-            counts[feature] = 0
             first = base[script] + feature * stride[script]
-            row = weights[first : first + size]
-            for column in range(size):
-                line[column] += often * np.float32(row[column])
+            if script == _LATIN:
+                row = weights[first : first + WIDE]
+                for column in range(WIDE):
+                    line[column] += often * np.float32(row[column])
+            else:
+                row = weights[first : first + size]
+                for column in range(size):
+                    line[column] += often * np.float32(row[column])
         for column in range(size if kinds else 0):
             line[column] += prior[columns[script, column]]
         length[at] = max(1, found[at, _CLEAN_STOP] - found[at, _CLEAN])
@@ -761,28 +854,34 @@ def spread(
     best: np.ndarray,
 ) -> None:
     """Turn rows of scores into probabilities and name the best column of each; of equals the first class wins."""
-    segments = len(found)
+    segments, some = len(found), np.empty(columns.shape[1], np.int64)
     for at in range(len(scores)):
         if length[at] == 0:
             continue
         script = found[at, _SCRIPT] if at < segments else at - segments
-        line, size = scores[at], width[script]
+        line, size, count = scores[at], width[script], 0
         heat, top, total = np.float32(1 / math.sqrt(length[at])), np.float32(-np.inf), np.float32(0)
         for column in range(size):
             top = max(top, line[column])
         for column in range(size):
-            # 1e-7 and less is nothing, and exp is what costs here.
+            # 1e-7 and less is nothing, and most are.
             away = (line[column] - top) * heat
-            line[column] = math.exp(away) if away > -16 else 0
-            total += line[column]
-        for column in range(size):
-            line[column] /= total
-        for column in range(size):
-            if fold[script, column] != column:
-                line[fold[script, column]] += line[column]
+            line[column] = 0
+            if away > -16:
+                line[column] = math.exp(away)
+                total += line[column]
+                some[count] = column
+                count += 1
+        for place in range(count):
+            line[some[place]] /= total
+        for place in range(count):
+            column, some[place] = some[place], fold[script, some[place]]
+            if some[place] != column:
+                line[some[place]] += line[column]
                 line[column] = 0
-        leading = 0
-        for column in range(1, size):
+        leading = some[0]
+        for place in range(1, count):
+            column = some[place]
             equal = line[column] == line[leading] and columns[script, column] < columns[script, leading]
             if line[column] > line[leading] or equal:
                 leading = column
@@ -919,17 +1018,16 @@ def label(
 
 
 def _identified(data: bytes, budget: int | None, least: float, lines: bool) -> Identified:
-    text = np.frombuffer(_without_markup(data), np.uint8)
-    found, clean = _segments(text)
+    found, clean, touching = _segments(data)
     if not len(found):
         return NOTHING
-    ends = found[:, _CLEAN_STOP].copy()
-    read, labels, sure, shares = _read(found, clean, budget, least)
-    told = _told(shares, least, len(clean), int(found[:, _TOUCHING].sum()))
-    if budget is not None and read < len(clean) and len(told.shares.keys() - {NONE}) > 1:
+    ends = None if budget is None or len(clean) <= budget else found[:, _CLEAN_STOP].copy()
+    _, labels, sure, shares = _read(found, clean, budget, least)
+    told = _told(shares, least, len(clean), touching)
+    if budget is not None and ends is not None and len(told.shares.keys() - {NONE}) > 1:
         found[:, _CLEAN_STOP] = ends
         _, labels, sure, shares = _read(found, clean, AGAIN * budget, least)
-        told = _told(shares, least, len(clean), told.touching)
+        told = _told(shares, least, len(clean), touching)
     return replace(told, lines=_lines(found, labels, sure, least)) if lines else told
 
 
@@ -937,31 +1035,30 @@ def _read(
     found: np.ndarray, clean: np.ndarray, budget: int | None, least: float
 ) -> tuple[int, np.ndarray, np.ndarray, list[list[float]]]:
     """Return how many bytes were read, the class of every segment and how sure it is, and the rows of `label`."""
-    known, size = model(), len(found)
-    chosen = np.empty(size, np.bool_)
+    known, size, scratch = model(), len(found), _scratch()
+    chosen = scratch.array("chosen", np.bool_, size)
     read = choose(found, known.width, len(clean) if budget is None else budget, _places(), chosen)
     scores, best = _scores(found, chosen, clean)
-    labels, sure, shares = np.empty(size, np.int64), np.empty(size), np.zeros((len(known.labels) + 1, 4))
-    certain, pool, near = np.empty(size), np.zeros(len(known.labels)), np.empty(size, np.bool_)
+    labels, sure = scratch.array("labels", np.int64, size), scratch.array("sure", np.float64, size)
+    certain, near = scratch.array("certain", np.float64, size), scratch.array("near", np.bool_, size)
+    shares, pool = np.zeros((len(known.labels) + 1, 4)), np.zeros(len(known.labels))
     strangers(found, chosen, known.columns, known.kin, scores, best, certain, pool)
     japanese(found, near)
     used = label(
         found, chosen, known.width, known.columns, known.kin, scores, best, near, certain, pool, _limits(least),
-        known.place(NONE), known.place("ja"), labels, sure, shares,
+        _place(NONE), _place("ja"), labels, sure, shares,
     )  # fmt: skip
     return read, labels, sure, shares[:used].tolist()
 
 
 def _plain(data: bytes) -> bytes:
     """Return UTF-8 with letters that are only styled, wide or bold, as what they stand for, a character for each."""
-    if b"\xef\xbc" not in data and b"\xef\xbd" not in data and b"\xf0\x9d" not in data:
-        return data
-    plain, styled = _STYLED.subn(_letter, data)
-    return plain.replace("\u3000".encode(), b" ") if styled else data
+    return _STYLED.sub(_letter, data).replace("\u3000".encode(), b" ")
 
 
 def _letter(match: re.Match[bytes]) -> bytes:
-    return unicodedata.normalize("NFKC", match[0].decode()).encode()
+    # A place between two alphabets that is no letter stays none.
+    return unicodedata.normalize("NFKC", match[0].decode()).replace(match[0].decode(), "\ufffd").encode()
 
 
 def _without_markup(data: bytes) -> bytes:
@@ -976,14 +1073,18 @@ def _blank(match: re.Match[bytes]) -> bytes:
     return b" " * len(match[0])
 
 
-def _segments(text: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    clean = np.empty(len(text), np.uint8)
+def _segments(data: bytes) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return the segments of a text, its clean copy, and how many letters touch one of another script."""
+    text, scratch = np.frombuffer(_without_markup(data), np.uint8), _scratch()
+    clean = scratch.array("clean", np.uint8, len(text))
     # A segment has RUN bytes of letters at least, unless it is the last or without letters and LONGEST.
-    found = np.empty((len(text) // RUN + 2, _COLUMNS), np.int64)
-    count, capitals = cut(text, *_kinds(), clean, found)
+    found = scratch.array("found", np.int64, len(text) // RUN + 2, _COLUMNS)
+    count, capitals, touching = cut(text, _kinds(), clean, found)
+    if count < 0:
+        return _segments(_plain(data))
     found = found[:count]
     clean = clean[: found[-1, _CLEAN_STOP]] if count else clean[:0]
-    return (found, clean) if not capitals else (found, _lowered(found, clean))
+    return found, _lowered(found, clean) if capitals else clean, touching
 
 
 def _lowered(found: np.ndarray, clean: np.ndarray) -> np.ndarray:
@@ -1000,13 +1101,13 @@ def _lowered(found: np.ndarray, clean: np.ndarray) -> np.ndarray:
 def _scores(found: np.ndarray, chosen: np.ndarray, clean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return probabilities and the best column of every chosen segment, and behind them of every script."""
     known, scratch = model(), _scratch()
-    rows = len(found) + len(_NAMES)
-    features, length, best = np.empty(len(clean), np.int32), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    scores = np.empty((rows, len(known.labels)), np.float32)
-    walk(known.step, known.node, clean, found, chosen, features)
+    rows, size = len(found) + len(_NAMES), len(known.labels)
+    features, scores = scratch.array("features", np.int32, len(clean)), scratch.array("scores", np.float32, rows, size)
+    length, best = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+    walk(known.step, clean, found, chosen, known.weights, known.base, known.stride, features)
     weigh(
         features, found, chosen, known.weights, np.float32(1 / known.scale), known.prior, known.base, known.stride,
-        known.width, known.columns, known.logs, scratch.counts, scratch.seen, scores, length,
+        known.width, known.columns, known.logs, scores, length,
     )  # fmt: skip
     spread(found, length, known.width, known.columns, known.fold, scores, best)
     return scores, best
@@ -1014,27 +1115,44 @@ def _scores(found: np.ndarray, chosen: np.ndarray, clean: np.ndarray) -> tuple[n
 
 def _told(shares: list[list[float]], least: float, size: int, touching: int) -> Identified:
     """Make one answer of the rows of `label`."""
-    labels = model().labels
-    rows = [
-        (labels[int(at)] if at < len(labels) else UNSURE, guessed, certain, told)
-        for at, guessed, certain, told in shares
-    ]
-    whole = sum(row[1] for row in rows)
-    silent = {row[0]: row[1] for row in rows if row[0] in (UNSURE, NONE)}
-    spoken = whole - sum(silent.values())
-    held = {name: part / whole for name, _, _, part in sorted(rows, key=lambda row: -row[3]) if part}
+    names, whole, nothing, unsure = _names(), 0.0, 0.0, 0.0
+    most, guess = -1.0, len(names) - 1
+    for at, guessed, certain, _ in shares:
+        whole += guessed
+        if (name := names[int(at)]) == NONE:
+            nothing += guessed
+        elif name == UNSURE:
+            unsure += guessed
+        elif certain > most:
+            most, guess = certain, int(at)
+    spoken = whole - (nothing + unsure)
+    held = {names[int(row[0])]: row[3] / whole for row in sorted(shares, key=_labelled) if row[3]}
     if spoken < SPOKEN * whole:
-        if silent.get(NONE, 0.0) >= silent.get(UNSURE, 0.0) and size >= FLOOR:
-            return Identified(NONE, silent[NONE] / whole, NONE, held, False, touching)
+        if nothing >= unsure and size >= FLOOR:
+            return Identified(NONE, nothing / whole, NONE, held, False, touching)
         # Too little to say anything about is no table yet.
         if held.get(NONE) == 1.0:
             held = {UNSURE: 1.0}
         return Identified(UNSURE, 0.0, UNSURE, held, False, touching)
-    guess, _, certain, _ = max((row for row in rows if row[0] not in silent), key=lambda row: row[2])
-    score = certain / (spoken + silent.get(UNSURE, 0.0))
-    mixed = 0 < _purity(held) < PURE
-    certain_enough = score >= _limits(least)[model().place(guess)]
-    return Identified(guess if certain_enough else UNSURE, score, guess, held, mixed, touching)
+    score = most / (spoken + unsure)
+    code = names[guess] if score >= _limits(least)[guess] else UNSURE
+    return Identified(code, score, names[guess], held, 0 < _purity(held) < PURE, touching)
+
+
+def _labelled(row: list[float]) -> float:
+    return -row[3]
+
+
+@cache
+def _place(label: str) -> int:
+    """Return the class of a language."""
+    return _names().index(label)
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    """Return the language of every class, "und" behind the others."""
+    return (*model().labels, UNSURE)
 
 
 def _purity(shares: Mapping[str, float]) -> float:
@@ -1047,11 +1165,11 @@ def _purity(shares: Mapping[str, float]) -> float:
 def _limits(least: float) -> np.ndarray:
     """Return the least score of every class, "und" behind the others."""
     strict = {code: min(1.0, WARY * least) for code in CATCHALLS} | {NONE: 0.0}
-    return np.array([strict.get(code, least) for code in (*model().labels, UNSURE)])
+    return np.array([strict.get(code, least) for code in _names()])
 
 
 def _lines(found: np.ndarray, labels: np.ndarray, sure: np.ndarray, least: float) -> tuple[Line, ...]:
-    names = (*model().labels, UNSURE)
+    names = _names()
     ends = np.cumsum(found[:, _CHARS]).tolist()
     told = np.where(sure >= _limits(least)[labels], labels, len(names) - 1).tolist()
     places = zip(pairwise([0, *ends]), told, sure.tolist(), strict=True)

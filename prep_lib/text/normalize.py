@@ -208,6 +208,7 @@ _BLANK_LINES = re.compile("\n{4,}")
 
 #: What stands before a line end and goes.
 _TRAILING = " \t\u3000"
+_TRAILING_ONE = tuple(_TRAILING)
 #: Looked for from the line feed back: there are far fewer of them than blanks.
 _RAGGED = re.compile(f"\n(?:(?<=[{_TRAILING}]\n)|\n\n\n)")
 
@@ -293,9 +294,11 @@ class Normalize:
         """Return the text, the same object where nothing changes, and how many places changed, by kind."""
         found = _flags(text)
         broken = _is_broken(text, found)
-        if not (broken or found & ANY or self.punctuation or _is_ragged(text) or not _is_composed(text, found)):
-            return text, {}
         counts: Counter[str] = Counter()
+        if not (broken or found & ANY or self.punctuation) and _is_composed(text, found):
+            # Most texts: all that may be to do is blanks and empty lines, and that brings nothing new together.
+            now = _layout(text, counts) if self.spaces and _is_ragged(text) else text
+            return now, {kind: n for kind, n in counts.items() if n}
         now = text
         for _ in range(ROUNDS):
             before = now
@@ -417,7 +420,7 @@ def _table() -> np.ndarray:
 
 def _is_ragged(text: str) -> bool:
     """Whether a line ends in a blank, or more than two are empty."""
-    return _RAGGED.search(text) is not None or text.endswith(tuple(_TRAILING))
+    return _RAGGED.search(text) is not None or text.endswith(_TRAILING_ONE)
 
 
 def _is_broken(text: str, found: int) -> bool:
@@ -483,7 +486,7 @@ def _layout(text: str, counts: Counter[str]) -> str:
     lines = text.split("\n")
     bare = [line.rstrip(_TRAILING) for line in lines]
     text = _count(counts, "trailing", "\n".join(bare), sum(map(ne, lines, bare)))
-    return _count(counts, "blank_lines", *_BLANK_LINES.subn("\n\n\n", text))
+    return _count(counts, "blank_lines", *_BLANK_LINES.subn("\n\n\n", text)) if "\n\n\n\n" in text else text
 
 
 def _compose(text: str, found: int, counts: Counter[str]) -> str:

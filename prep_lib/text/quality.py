@@ -159,17 +159,21 @@ class Quality:
         rules = self._route(doc)
         if rules is None:
             return None
-        row = values[self._columns[rules.name]].tolist()
-        # A row is short: a loop over numbers takes less time than one call of numpy.
-        for rule, (column, low, high) in zip(rules.rules, self._bounds[rules.name], strict=True):
-            value = row[int(column)]
-            if not low <= value <= high:
-                return Drop(f"{rules.name}:{rule.name}", value, high if value > high or rule.low is None else low)
-        return _cut(doc, rules, row)
+        return self._decide(doc, rules, values[self._columns[rules.name]].tolist())
 
     def judge(self, doc: Document) -> Drop | Cut | None:
         """Measure and decide."""
-        return self.verdict(doc, self.measure(doc))
+        rules = self._route(doc)
+        return None if rules is None else self._decide(doc, rules, measure(doc, rules.reading, rules.signals).tolist())
+
+    def _decide(self, doc: Document, rules: RuleSet, row: Sequence[float]) -> Drop | Cut | None:
+        # A row is short: a loop over numbers takes less time than one call of numpy.
+        for place, (column, low, high) in enumerate(self._bounds[rules.name]):
+            value = row[column]
+            if not low <= value <= high:
+                rule = rules.rules[place]
+                return Drop(f"{rules.name}:{rule.name}", value, high if value > high or rule.low is None else low)
+        return _cut(doc, rules, row)
 
     def _route(self, doc: Document) -> RuleSet | None:
         language = doc.meta.get("language")
@@ -186,8 +190,12 @@ class Quality:
         return {rules.name: np.array([at[name] for name in rules.signals]) for rules in self.routes.values() if rules}
 
     @cached_property
-    def _bounds(self) -> dict[str, list[list[float]]]:
-        return {rules.name: rules.bounds.tolist() for rules in self.routes.values() if rules}
+    def _bounds(self) -> dict[str, list[tuple[int, float, float]]]:
+        return {
+            rules.name: [(int(column), low, high) for column, low, high in rules.bounds.tolist()]
+            for rules in self.routes.values()
+            if rules
+        }
 
 
 def _cut(doc: Document, rules: RuleSet, row: Sequence[float]) -> Drop | Cut | None:

@@ -15,14 +15,46 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from prep_lib.errors import BadParameter, unknown
-from prep_lib.jit import kernel
+from prep_lib.jit import kernel, part
 from prep_lib.record import Document
-from prep_lib.text.word import END_MARKS, SENTENCES, Cutter, count_sentences, i64, splitter
+from prep_lib.text.word import (
+    ALL_SENTENCES,
+    BRACES,
+    BULLETS,
+    CHUNKS,
+    DIFFERENT_STOPS,
+    ELLIPSES,
+    END_MARKS,
+    FEEDS,
+    FIRST_WORD,
+    GLUED,
+    LEAD,
+    LEAD_CHAR,
+    LETTERED,
+    LINE_END,
+    LINES,
+    LONGEST,
+    PLAIN_CHARS,
+    PLAIN_WORDS,
+    SENTENCES,
+    STOPS,
+    TRAIL,
+    TRAIL_CHAR,
+    WORDS,
+    Cutter,
+    back_from,
+    count_sentences,
+    i64,
+    point_at,
+    splitter,
+    spread,
+    text_hash,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -368,14 +400,55 @@ def _meter(reading: Reading) -> Meter:
     return meter
 
 
+#: What is counted, behind what `cut_words` tells: 1, characters, # signs, ellipses; pieces between line feeds, those
+#: seen before and their characters; the same of paragraphs; lorem ipsum, lines with a brace, sentences and characters
+#: of what the line rules leave; lines of that which are not blank, those seen before and their characters, those that
+#: end in a mark, those of 30 characters or less; characters but for line feeds, line feeds, words; n-grams.
+(
+    ONE, CHARS, HASHES, DOTS, BLOCKS, BLOCKS_AGAIN, BLOCK_CHARS, PARAGRAPHS, PARAGRAPHS_AGAIN, PARAGRAPH_CHARS,
+    LOREM, BRACED, KEPT_SENTENCES, KEPT_CHARS, FILLED, FILLED_AGAIN, FILLED_CHARS, FILLED_ENDED, FILLED_SHORT,
+    LINE_CHARS, KEPT_FEEDS, KEPT_WORDS, GRAMS,
+) = range(ALL_SENTENCES + 1, ALL_SENTENCES + 24)  # fmt: skip
+
+#: Signals that are one count in another.
+FRACTIONS: dict[str, tuple[int, int]] = {
+    "chars": (CHARS, ONE),
+    "words": (WORDS, ONE),
+    "plain_words": (PLAIN_WORDS, ONE),
+    "mean_word_length": (PLAIN_CHARS, PLAIN_WORDS),
+    "hashes": (HASHES, WORDS),
+    "ellipses": (DOTS, WORDS),
+    "alpha_words": (LETTERED, WORDS),
+    "stop_words": (DIFFERENT_STOPS, ONE),
+    "stop_word_hits": (STOPS, ONE),
+    "bullet_lines": (BULLETS, LINES),
+    "ellipsis_lines": (ELLIPSES, LINES),
+    "dup_paragraphs": (PARAGRAPHS_AGAIN, PARAGRAPHS),
+    "dup_paragraph_chars": (PARAGRAPH_CHARS, CHARS),
+    "dup_lines": (BLOCKS_AGAIN, BLOCKS),
+    "dup_line_chars": (BLOCK_CHARS, CHARS),
+    "lorem_ipsum": (LOREM, ONE),
+    "braces": (BRACED, ONE),
+    "sentences": (KEPT_SENTENCES, ONE),
+    "kept_chars": (KEPT_CHARS, ONE),
+    "filled_lines": (FILLED, ONE),
+    "newlines": (KEPT_FEEDS, KEPT_WORDS),
+    "end_mark_lines": (FILLED_ENDED, FILLED),
+    "short_lines": (FILLED_SHORT, FILLED),
+    "dup_kept_line_chars": (FILLED_CHARS, LINE_CHARS),
+}
+
+
 @dataclass(frozen=True)
 class _Plan:
-    """Which groups to measure, and which n-grams: ``top`` tells the two kinds apart."""
+    """What to measure: n-grams (``top`` tells the two kinds apart), counts and what to divide them by, other groups."""
 
-    groups: tuple[str, ...]
+    groups: frozenset[str]
     sizes: np.ndarray
     top: np.ndarray
-    repeats: tuple[str, ...]
+    fractions: np.ndarray
+    other: tuple[str, ...]
+    columns: dict[str, int]
 
 
 @lru_cache(maxsize=256)
@@ -383,16 +456,59 @@ def _plan(names: tuple[str, ...]) -> _Plan:
     for name in names:
         if name not in SIGNALS:
             raise unknown("text/signals", "signal", name, SIGNALS)
-    groups = dict.fromkeys(SIGNALS[name].group for name in names)
-    repeats = tuple(name for name in names if SIGNALS[name].group == "repeats")
-    sizes = np.array([int(name.split("_")[1]) for name in repeats], np.int64)
-    top = np.array([name.startswith("top") for name in repeats], np.bool_)
-    # The page comes last: what is left of the text is cut into words with the same arrays.
-    order = tuple(group for group in _ORDER if group in groups)
-    return _Plan(order, sizes, top, repeats)
+    repeats = [name for name in names if SIGNALS[name].group == "repeats"]
+    known = FRACTIONS | {name: (GRAMS + at, CHARS) for at, name in enumerate(repeats)}
+    groups = {SIGNALS[name].group for name in names}
+    return _Plan(
+        frozenset(groups),
+        np.array([int(name.split("_")[1]) for name in repeats], np.int64),
+        np.array([name.startswith("top") for name in repeats], np.bool_),
+        # What is measured otherwise is filled in behind.
+        np.array([known.get(name, (ONE, ONE)) for name in names], np.int64).reshape(-1, 2),
+        tuple(sorted(groups & _OTHERS.keys())),
+        {name: column for column, name in enumerate(names) if name not in known},
+    )
 
 
-_ORDER = ("text", "words", "spelling", "lines", "repeats", "page", "dolma", "nemo")
+class Scratch(NamedTuple):
+    """Arrays the kernels write in and nobody reads behind them.
+
+    Parameters
+    ----------
+    slots : (power of two,) int64
+        Twice the words, lines and line feeds of a text at least.
+    state : (1,) int64
+        What marks the slots in use, so that they need not be emptied.
+    edges : (2, 3) int64
+        Byte, character and place in `glued` of the begin and the end of what is cut into pieces.
+    pieces : (room, 5) int64
+        First and last byte of each piece, its characters, and where it begins and ends in `glued`.
+    starts : (room, 3) int64
+    sums : (room, 3) uint64
+    places : (room, 2) int64
+    cells : (8 * slots,) uint8
+    told : (8,) int64
+    """
+
+    slots: np.ndarray
+    state: np.ndarray
+    edges: np.ndarray
+    pieces: np.ndarray
+    starts: np.ndarray
+    sums: np.ndarray
+    places: np.ndarray
+    cells: np.ndarray
+    told: np.ndarray
+
+
+def _scratch(size: int) -> Scratch:
+    slots = np.zeros(2 << size.bit_length(), np.int64)
+    room, number = size + 2, np.int64
+    return Scratch(
+        slots, np.zeros(1, number), np.zeros((2, 3), number), np.zeros((room, 5), number), np.zeros((room, 3), number),
+        np.zeros((room, 3), np.uint64), np.zeros((room, 2), number), np.zeros(8 * len(slots), np.uint8),
+        np.zeros(8, number),
+    )  # fmt: skip
 
 
 class Meter:
@@ -406,57 +522,103 @@ class Meter:
     def __init__(self, reading: Reading) -> None:
         self.reading = reading
         self.cutter = Cutter(splitter(reading.words), reading.stop_words)
-        self.state = np.zeros(1, np.int64)
-        self.told = np.zeros(8, np.int64)
-        self.running = np.zeros(1 << 16, np.uint64)
+        self.counts = np.zeros(GRAMS + len(TOP) + len(DUP), np.int64)
+        self.limits = _limits(reading.lines)
         self._kept: tuple[Document, np.ndarray | None] | None = None
-        self._make_room(1 << 14)
+        self._make_room(1 << 14, 1 << 16)
 
-    def _make_room(self, size: int) -> None:
-        """Make room for `size` words or lines."""
-        self.slots = np.zeros(2 << size.bit_length(), np.int64)
-        self.ranges = np.zeros((size + 2, 3), np.int64)
-        self.sums = np.zeros((size + 2, 3), np.uint64)
-        self.places = np.zeros((size + 2, 2), np.int64)
-        self.cells = np.zeros(8 * len(self.slots), np.uint8)
+    def _make_room(self, size: int, size_bytes: int) -> None:
+        """Make room for `size` words or lines, and a text of as many bytes."""
+        self.scratch = _scratch(size)
+        self.kept, self.spans = np.zeros(size_bytes + 1, np.uint8), np.zeros((2 * size + 4, 2), np.int64)
 
     def measure(self, doc: Document, names: Sequence[str]) -> np.ndarray:
         """Measure one document; see the function of this name."""
-        plan = _plan(tuple(names))
-        if len(plan.groups) > 1 or plan.groups != ("text",):
-            self.cutter.cut(doc.utf8)
-            size = max(self.cutter.word_count, self.cutter.line_count, doc.text.count("\n")) + 2
-            if size > len(self.ranges) - 2:
-                self._make_room(2 * size)
-        found: dict[str, float] = {}
-        for group in plan.groups:
-            found |= _GROUPS[group](self, doc, plan)
-        return np.array([found[name] for name in names], np.float64)
+        plan, out = _plan(tuple(names)), np.empty(len(names), np.float64)
+        self.counts[ONE], self.counts[CHARS] = 1, len(doc.text)
+        other: dict[str, float] = {}
+        if plan.groups != {"text"}:
+            self._cut(doc)
+            for group in plan.other:
+                other |= _OTHERS[group](self, doc)
+            self._read(doc, plan)
+        divide(self.counts, plan.fractions, out)
+        for name, column in plan.columns.items():
+            out[column] = other[name]
+        return out
 
-    def words(self, doc: Document, plan: _Plan) -> dict[str, float]:
-        """Words and what kind they are."""
-        cutter, text = self.cutter, doc.text
-        count = cutter.word_count
-        stops = self.reading.stop_words
+    def _cut(self, doc: Document) -> None:
+        """Cut the text into words and count what Python counts as quickly."""
+        cutter, counts, text = self.cutter, self.counts, doc.text
+        cutter.cut(doc.utf8)
+        counts[: ALL_SENTENCES + 1] = cutter.told
+        counts[HASHES], counts[DOTS] = text.count("#"), text.count("...") + text.count("…")
         if cutter.seen.split.characters:
-            hits = [text.count(word) for word in stops]
-            found, total = sum(map(bool, hits)), sum(hits)
-        else:
-            found, total = cutter.different_stops, cutter.stops
-        return {
-            "words": count,
-            "plain_words": cutter.plain,
-            "mean_word_length": _share(cutter.plain_chars, cutter.plain),
-            "hashes": _share(text.count("#"), count),
-            "ellipses": _share(text.count("...") + text.count("…"), count),
-            "alpha_words": _share(cutter.lettered, count),
-            "stop_words": found,
-            "stop_word_hits": total,
-        }
+            hits = [text.count(word) for word in self.reading.stop_words]
+            counts[STOPS], counts[DIFFERENT_STOPS] = sum(hits), sum(map(bool, hits))
+        # A list of three takes less time than a call of numpy.
+        size = max(cutter.told.tolist()[: FEEDS + 1]) + 2
+        if size > len(self.scratch.places) - 2 or len(doc.utf8) >= len(self.kept):
+            self._make_room(2 * size, 2 * len(doc.utf8))
 
-    def spelling(self, doc: Document, plan: _Plan) -> dict[str, float]:
+    def _read(self, doc: Document, plan: _Plan) -> None:
+        """Count lines, n-grams, and what the line rules leave."""
+        data, cutter, rules = np.frombuffer(doc.utf8, np.uint8), self.cutter, self.reading.lines
+        page = 0 if "page" not in plan.groups else 1 if rules is None else 2
+        cut = (cutter.words, cutter.glued, cutter.running, cutter.lines, cutter.feeds)
+        wanted = (plan.sizes, plan.top, "lines" in plan.groups, page)
+        cited = read_text(
+            data, *cut, *wanted, self.limits, _END_POINTS, self.kept, self.spans, self.scratch, self.counts
+        )
+        if page < 2 or rules is None:
+            return
+        size, _, _, _, _, pieces, lines, _ = self.scratch.told.tolist()
+        left = self.kept[:size]
+        if cited < 0 or (cited and find_phrases(left, self.limits[PHRASES]) & 1):
+            self._odd_page(doc, rules)
+            return
+        self._kept = (doc, None if cited else self.spans[:pieces])
+        if cited:
+            self._cited(left.tobytes().decode().strip(), lines)
+
+    def _cited(self, left: str, lines: int) -> None:
+        """Count what is left of lines of which some held citations."""
+        self.cutter.cut(left.encode())
+        counts = self.cutter.lines[: self.cutter.told[LINES], SENTENCES]
+        # A blank line counts as a sentence; at the ends of the text it is gone already.
+        self.counts[KEPT_SENTENCES] = np.maximum(counts, 1).sum() + lines - len(counts)
+        self.counts[KEPT_WORDS], self.counts[KEPT_CHARS] = self.cutter.told[WORDS], len(left)
+        self._look(left)
+
+    def _odd_page(self, doc: Document, rules: Lines) -> None:
+        """The same where lines may hold phrases: rare, and looked at line by line."""
+        page, counts = rules.cut(doc.text), self.counts
+        self._kept = (doc, np.array(page.spans, np.int64).reshape(-1, 2))
+        self.cutter.cut("\n".join(page.lines).encode())
+        split = self.cutter.seen.split
+        of_lines = self.cutter.lines[: self.cutter.told[LINES], SENTENCES].tolist()
+        # White space where a citation stood can be a word for the sentences, which the cutter looks for between words.
+        counts[KEPT_SENTENCES] = sum(
+            (count_sentences(line, split) or 1) if line[-1:].isspace() or not line else count
+            for line, count in zip(page.lines, [*of_lines, *(1,) * len(page.lines)], strict=False)
+        )
+        counts[KEPT_WORDS], counts[KEPT_CHARS] = (
+            self.cutter.told[WORDS],
+            sum(stop - start for start, stop in page.spans),
+        )
+        counts[LOREM], counts[BRACED] = page.lorem, page.braces
+        self.cutter.cut(page.text.encode())
+        self._look(page.text)
+
+    def _look(self, text: str) -> None:
+        """Count the lines of a text that was cut last."""
+        cutter, data = self.cutter, np.frombuffer(text.encode(), np.uint8)
+        cut = (cutter.running, cutter.lines, cutter.feeds, cutter.told)
+        look(data, *cut, len(text), _END_POINTS, self.scratch, self.counts)
+
+    def spelling(self, doc: Document) -> dict[str, float]:
         """Lengths of all words, and odd ones."""
-        lengths = self.cutter.words[: self.cutter.word_count, 1]
+        lengths = self.cutter.words[: self.cutter.told[WORDS], 1]
         words = self.cutter.seen.split.split(doc.text)
         return {
             "median_word_length": float(np.median(lengths)) if len(lengths) else float("nan"),
@@ -464,101 +626,6 @@ class Meter:
             "longest_word": int(lengths.max(initial=0)),
             "symbol_words": _share(sum("#" in word or "…" in word for word in words), len(words)),
             "mark_words": _share(sum(map(_is_mark, words)), len(words)),
-        }
-
-    def lines(self, doc: Document, plan: _Plan) -> dict[str, float]:
-        """Lines and paragraphs seen before, bullets, ellipses."""
-        cutter, size = self.cutter, len(doc.text)
-        blocks, again, chars = self._pieces(doc.utf8, 1)[:3]
-        paragraphs, repeated, repeated_chars = 1, 0, 0
-        if "\n\n" in doc.text:
-            paragraphs, repeated, repeated_chars = self._pieces(doc.text.strip().encode(), 2)[:3]
-        return {
-            "bullet_lines": _share(cutter.bullet_lines, cutter.line_count),
-            "ellipsis_lines": _share(cutter.ellipsis_lines, cutter.line_count),
-            "dup_paragraphs": repeated / paragraphs,
-            "dup_paragraph_chars": _share(repeated_chars, size),
-            "dup_lines": again / blocks,
-            "dup_line_chars": _share(chars, size),
-        }
-
-    def _pieces(self, utf8: bytes, feeds: int) -> list[int]:
-        data = np.frombuffer(utf8, np.uint8)
-        split_pieces(data, feeds, _END_POINTS, self.slots, self.state, self.ranges, self.sums, self.told)
-        return self.told.tolist()
-
-    def repeats(self, doc: Document, plan: _Plan) -> dict[str, float]:
-        """N-grams seen before, and the commonest."""
-        cutter, out = self.cutter, np.zeros(len(plan.sizes), np.int64)
-        if len(doc.utf8) >= len(self.running):
-            self.running = np.zeros(2 * len(doc.utf8), np.uint64)
-        scratch = (self.slots, self.state, self.ranges, self.sums, self.places, self.running, self.cells)
-        count_ngrams(cutter.glued, cutter.words, cutter.word_count, plan.sizes, plan.top, *scratch, out)
-        size = len(doc.text)
-        return {name: _share(chars, size) for name, chars in zip(plan.repeats, out.tolist(), strict=True)}
-
-    def page(self, doc: Document, plan: _Plan) -> dict[str, float]:
-        """What the line rules leave, and how it looks."""
-        rules = self.reading.lines
-        if rules is None:
-            sentences = int(self.cutter.lines[: self.cutter.line_count, SENTENCES].sum())
-            return self._look(doc.utf8, self.cutter.word_count, len(doc.text)) | {
-                "sentences": sentences,
-                "lorem_ipsum": 0,
-                "braces": 0,
-            }
-        if _says_phrase(doc.utf8, rules) or (not doc.text.isascii() and "\u212a" in doc.text):
-            return self._odd_page(doc, rules)
-        kept, spans = np.empty(len(doc.utf8) + 1, np.uint8), np.empty((2 * self.cutter.line_count + 2, 2), np.int64)
-        data = np.frombuffer(doc.utf8, np.uint8)
-        limits = (rules.max_word_chars, rules.min_words, rules.end_marks, rules.citations)
-        keep_lines(
-            data, self.cutter.lines, self.cutter.line_count, self.cutter.word_count, *limits, kept, spans, self.told
-        )
-        size, chars, sentences, words, braces, pieces, lines, cited = self.told.tolist()
-        left = kept[:size].tobytes()
-        if cited < 0 or (cited and _says_phrase(left, rules)):
-            return self._odd_page(doc, rules)
-        self._kept = (doc, None if cited else spans[:pieces])
-        if cited:
-            left, chars, sentences, words = self._cited(left, lines)
-        return self._look(left, words, chars) | {"sentences": sentences, "lorem_ipsum": 0, "braces": braces}
-
-    def _cited(self, left: bytes, lines: int) -> tuple[bytes, int, int, int]:
-        """What is left of lines of which some held citations: the text, its characters, sentences and words."""
-        text = left.decode().strip()
-        left = text.encode()
-        self.cutter.cut(left)
-        counts = self.cutter.lines[: self.cutter.line_count, SENTENCES]
-        # A blank line counts as a sentence; at the ends of the text it is gone already.
-        sentences = int(np.maximum(counts, 1).sum()) + lines - len(counts)
-        return left, len(text), sentences, self.cutter.word_count
-
-    def _odd_page(self, doc: Document, rules: Lines) -> dict[str, float]:
-        """The same where lines may hold phrases: rare, and looked at line by line."""
-        page = rules.cut(doc.text)
-        self._kept = (doc, np.array(page.spans, np.int64))
-        self.cutter.cut("\n".join(page.lines).encode())
-        words, split = self.cutter.word_count, self.cutter.seen.split
-        counts = self.cutter.lines[: self.cutter.line_count, SENTENCES].tolist()
-        # White space where a citation stood can be a word for the sentences, which the cutter looks for between words.
-        sentences = sum(
-            (count_sentences(line, split) or 1) if line[-1:].isspace() or not line else count
-            for line, count in zip(page.lines, [*counts, *(1,) * len(page.lines)], strict=False)
-        )
-        chars = sum(stop - start for start, stop in page.spans)
-        found = self._look(page.text.encode(), words, chars)
-        return found | {"sentences": sentences, "lorem_ipsum": page.lorem, "braces": page.braces}
-
-    def _look(self, utf8: bytes, words: int, chars: int) -> dict[str, float]:
-        lines, _, again, ended, short, total, feeds, _ = self._pieces(utf8, 0)
-        return {
-            "kept_chars": chars,
-            "filled_lines": lines,
-            "end_mark_lines": _share(ended, lines),
-            "short_lines": _share(short, lines),
-            "dup_kept_line_chars": _share(again, total - feeds),
-            "newlines": _share(feeds, words),
         }
 
     def cuts(self, doc: Document) -> tuple[tuple[int, int], ...]:
@@ -574,137 +641,310 @@ class Meter:
 
 _END_POINTS = np.array(sorted(map(ord, END_MARKS)), np.int64)
 
-
-def _says_phrase(utf8: bytes, rules: Lines) -> bool:
-    """Tell whether a text may hold one of the phrases that `keep_lines` does not look for."""
-    # Of bytes only A to Z become small, which is quick; the Kelvin sign is the one other character that becomes a k.
-    lower = utf8.lower()
-    return (
-        b"lorem ipsum" in lower
-        or (rules.javascript and b"javascript" in lower)
-        or (rules.policy and any(phrase in lower for phrase in _POLICY_BYTES))
-    )
+#: Limits of line rules as the kernels read them.
+MAX_WORD_CHARS, MIN_WORDS, END_MARK, CITATIONS, PHRASES = range(5)
 
 
-_POLICY_BYTES = (b"terms of use", b"privacy policy", b"cookie")
+def _limits(rules: Lines | None) -> np.ndarray:
+    if rules is None:
+        return np.zeros(5, np.int64)
+    phrases = 1 | 2 * rules.javascript | 0b11100 * rules.policy
+    return np.array([rules.max_word_chars, rules.min_words, rules.end_marks, rules.citations, phrases], np.int64)
+
+
+# Phrases that lines are looked at one by one for, each with two letters of it that are rare in a row.
+_PHRASES = (
+    (b"lorem ipsum", b"ip"), (b"javascript", b"ja"), (b"terms of use", b"rm"), (b"privacy policy", b"cy"),
+    (b"cookie", b"ok"),
+)  # fmt: skip
+_PHRASE_BYTES = np.array([list(phrase.ljust(16, b"\0")) for phrase, _ in _PHRASES], np.uint8)
+_PHRASE_SIZES = np.array([len(phrase) for phrase, _ in _PHRASES])
+_PAIR_AT = np.array([phrase.index(pair) for phrase, pair in _PHRASES])
+#: Bits, behind those of the phrases: the end of the Kelvin sign, the one other character that becomes a k; a bracket.
+_KELVIN, _BRACKET = 32, 64
+
+
+def _pairs() -> tuple[np.ndarray, np.ndarray]:
+    """Return what a byte may be the first and the second of, as bits."""
+    first, second = np.full(256, _BRACKET, np.uint8), np.zeros(256, np.uint8)
+    first[0x84] |= _KELVIN
+    second[0xAA], second[ord("[")] = _KELVIN, _BRACKET
+    for bit, (_, pair) in enumerate(_PHRASES):
+        first[[pair[0], pair[0] - 32]] |= 1 << bit
+        second[[pair[1], pair[1] - 32]] |= 1 << bit
+    return first, second
+
+
+_FIRST, _SECOND = _pairs()
 
 
 @kernel
-def split_pieces(data: Any, feeds: int, ends: Any, slots: Any, state: Any, starts: Any, hashes: Any, told: Any) -> None:
-    """Cut a text at line feeds and count the pieces seen before.
+def find_phrases(data: Any, phrases: int) -> int:
+    """Tell whether a text may hold a phrase of `Lines` (1), and whether it holds a bracket (2).
+
+    Parameters
+    ----------
+    data : (n,) uint8
+    phrases : int
+        Bits of those of `_PHRASES` that are looked for.
+    """
+    found = before = 0
+    for i in range(len(data)):
+        byte = i64(data[i])
+        both = _FIRST[before] & _SECOND[byte]
+        before = byte
+        if both == 0:
+            continue
+        if both & _BRACKET:
+            found |= 2
+        elif both & _KELVIN:
+            found |= i64(i > 1 and data[i - 2] == 0xE2)
+        else:
+            for phrase in range(len(_PAIR_AT)):
+                if both & phrases & (1 << phrase) and says(data, i - 1 - _PAIR_AT[phrase], phrase):
+                    found |= 1
+        if found & 1:
+            break
+    return found
+
+
+@part
+def says(data: Any, start: int, phrase: int) -> bool:
+    """Tell whether a phrase stands at byte `start`, in capitals or not."""
+    size = _PHRASE_SIZES[phrase]
+    if start < 0 or start + size > len(data):
+        return False
+    for k in range(size):
+        byte = i64(data[start + k])
+        if (byte | 32 if 65 <= byte <= 90 else byte) != _PHRASE_BYTES[phrase, k]:
+            return False
+    return True
+
+
+@kernel
+def divide(counts: Any, fractions: Any, out: Any) -> None:
+    """Divide counts by counts.
+
+    Parameters
+    ----------
+    counts : (room,) int64
+    fractions : (n, 2) int64
+        Places in `counts`.
+    out : (n,) float64
+        Written; NaN: a share of nothing.
+    """
+    for k in range(len(out)):
+        whole = counts[fractions[k, 1]]
+        out[k] = counts[fractions[k, 0]] / whole if whole != 0 else np.nan
+
+
+@kernel
+def read_text(
+    data: Any, words: Any, glued: Any, running: Any, lines: Any, feeds: Any, sizes: Any, top: Any,
+    of_lines: bool, of_page: int, limits: Any, ends: Any, kept: Any, spans: Any, scratch: Any, counts: Any,
+) -> int:  # fmt: skip
+    """Count lines, n-grams, and what the line rules leave.
 
     Parameters
     ----------
     data : (n,) uint8
         UTF-8.
-    feeds : int
-        1, 2: cut at runs of as many line feeds or more. 0: cut at each, and leave out blank pieces.
+    words, glued, running, lines, feeds : arrays
+        What `cut_words` wrote.
+    sizes, top : (k,) int64, (k,) bool
+        See `count_ngrams`.
+    of_lines : bool
+        Whether to count lines and paragraphs.
+    of_page : int
+        0: nothing. 1: the lines of the text as it is. 2: those the line rules leave.
+    limits : (5,) int64
+        See `MAX_WORD_CHARS`.
     ends : (marks,) int64
         Code points of `END_MARKS`, rising.
-    slots : (power of two,) int64
-        Scratch; twice the pieces at least.
-    state : (1,) int64
-        Scratch: what marks the slots in use, so that they need not be emptied.
-    starts : (pieces, 3) int64
-        Scratch: first byte, last byte, characters of each piece that is new.
-    hashes : (pieces, 3) uint64
-        Scratch.
-    told : (8,) int64
-        Written: pieces; those seen before and their characters; pieces that end in a mark; pieces of 30 characters or
-        less; characters and line feeds of the text.
+    kept, spans : arrays
+        Written: see `keep_lines`.
+    scratch : Scratch
+    counts : (room,) int64
+        Written: from `BLOCKS` on; see `ONE`.
+
+    Returns
+    -------
+    int
+        How many citations there are in lines kept, which are then to be looked at without them; -1: `Lines` must look.
     """
-    n, mask = len(data), len(slots) - 1
-    state[0] += 1
-    turn = state[0] << 32
-    pieces = again = again_chars = ended = short = total = all_feeds = new = 0
-    i = 0
-    while True:
-        start, chars, filled = i, 0, False
-        h = np.uint64(0xCBF29CE484222325)
-        run = 0
-        while i < n:
-            byte = data[i]
-            if byte == 10:
-                run = 1
-                while run < feeds and i + run < n and data[i + run] == 10:
-                    run += 1
-                if run >= feeds:
-                    break
-                run = 0
-            if byte < 128 or byte >= 0xC0:
-                chars += 1
-            if not filled and byte > 32:
-                filled = True
-                if byte >= 0xC2:
-                    second = data[i + 1]
-                    if byte == 0xC2:
-                        filled = second != 0xA0 and second != 0x85
-                    elif byte <= 0xE3 and byte >= 0xE1:
-                        third = data[i + 2]
-                        filled = not (
-                            (byte == 0xE3 and second == 0x80 and third == 0x80)
-                            or (
-                                byte == 0xE2
-                                and second == 0x80
-                                and (third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF)
-                            )
-                            or (byte == 0xE2 and second == 0x81 and third == 0x9F)
-                            or (byte == 0xE1 and second == 0x9A and third == 0x80)
-                        )
-                elif byte >= 128:
-                    filled = False
-            elif not filled and not (9 <= byte <= 13 or 28 <= byte <= 32):
-                filled = True
-            h = (h ^ np.uint64(byte)) * np.uint64(0x100000001B3)
-            i += 1
-        stop = i
-        total += chars
-        if filled or feeds > 0:
-            pieces += 1
-            short += chars <= 30
-            if stop > start:
-                at = stop - 1
-                while at > start and data[at] >= 128 and data[at] < 0xC0:
-                    at -= 1
-                byte = i64(data[at])
-                if byte < 128:
-                    ended += byte == 33 or byte == 46 or byte == 63
-                else:
-                    point = byte & (0x1F if byte < 0xE0 else (0x0F if byte < 0xF0 else 0x07))
-                    for k in range(at + 1, stop):
-                        point = (point << 6) | (i64(data[k]) & 63)
-                    place = np.searchsorted(ends, point)
-                    ended += place < len(ends) and ends[place] == point
-            slot = i64((h ^ (h >> np.uint64(32))) & np.uint64(0x7FFFFFFF)) & mask
-            fresh = True
-            while slots[slot] >= turn:
-                held = slots[slot] - turn
-                if hashes[held, 0] == h and starts[held, 1] - starts[held, 0] == stop - start:
-                    same = True
-                    for k in range(stop - start):
-                        if data[starts[held, 0] + k] != data[start + k]:
-                            same = False
-                            break
-                    if same:
-                        fresh = False
-                        break
-                slot = (slot + 1) & mask
-            if fresh:
-                slots[slot] = turn + new
-                starts[new, 0], starts[new, 1], hashes[new, 0] = start, stop, h
-                new += 1
-            else:
-                again, again_chars = again + 1, again_chars + chars
-        if i >= n:
+    if len(sizes) > 0:
+        count_ngrams(glued, running, words, counts[WORDS], sizes, top, scratch, counts)
+    if of_lines:
+        count_blocks(data, running, lines, feeds, ends, scratch, counts)
+    counts[LOREM] = counts[BRACED] = 0
+    if of_page == 1:
+        counts[KEPT_SENTENCES], counts[KEPT_CHARS] = counts[ALL_SENTENCES], counts[CHARS]
+        counts[KEPT_WORDS] = counts[WORDS]
+        look(data, running, lines, feeds, counts, counts[CHARS], ends, scratch, counts)
+    if of_page < 2:
+        return 0
+    found = find_phrases(data, limits[PHRASES])
+    if found & 1:
+        return -1
+    brackets = found & 2 > 0 and limits[CITATIONS] > 0
+    keep_lines(data, lines, counts[LINES], limits, brackets, kept, spans, scratch, counts)
+    if scratch.told[7] == 0:
+        count_pieces(data, running, counts[FILLED], ends, scratch, counts, FILLED)
+    return scratch.told[7]
+
+
+@part
+def count_blocks(data: Any, running: Any, lines: Any, feeds: Any, ends: Any, scratch: Any, counts: Any) -> None:
+    """Count what stands between line feeds, and between two or more in the text without white space at its ends."""
+    edges, line_count = scratch.edges, counts[LINES]
+    edges[0, 0] = edges[0, 1] = edges[0, 2] = 0
+    edges[1, 0], edges[1, 1], edges[1, 2] = len(data), counts[CHARS], lines[line_count, GLUED]
+    blocks = feed_pieces(feeds, counts[FEEDS], 1, edges, scratch.pieces)
+    count_pieces(data, running, blocks, ends, scratch, counts, BLOCKS)
+    first, last = 0, line_count - 1
+    while first < last and lines[first, CHUNKS] == 0:
+        first += 1
+    while last > first and lines[last, CHUNKS] == 0:
+        last -= 1
+    if line_count > 0:
+        edges[0, 0], edges[0, 1] = lines[first, LEAD], lines[first, LEAD_CHAR]
+        edges[1, 0], edges[1, 1] = lines[last, TRAIL], lines[last, TRAIL_CHAR]
+    paragraphs = feed_pieces(feeds, counts[FEEDS], 2, edges, scratch.pieces)
+    count_pieces(data, running, paragraphs, ends, scratch, counts, PARAGRAPHS)
+
+
+@kernel
+def look(
+    data: Any, running: Any, lines: Any, feeds: Any, told: Any, chars: int, ends: Any, scratch: Any, counts: Any
+) -> None:  # fmt: skip
+    """Count the lines of a text that are not blank.
+
+    Parameters
+    ----------
+    data, running, lines, feeds, ends, scratch : arrays
+        See `read_text`.
+    told : (13 or more,) int64
+        What `cut_words` told of the text.
+    chars : int
+        Its characters.
+    counts : (room,) int64
+        Written: `FILLED` to `KEPT_FEEDS`.
+    """
+    edges = scratch.edges
+    edges[0, 0] = edges[0, 1] = edges[0, 2] = 0
+    edges[1, 0], edges[1, 1], edges[1, 2] = len(data), chars, lines[told[LINES], GLUED]
+    number = feed_pieces(feeds, told[FEEDS], 0, edges, scratch.pieces)
+    counts[KEPT_FEEDS], counts[LINE_CHARS] = told[FEEDS], chars - told[FEEDS]
+    count_pieces(data, running, number, ends, scratch, counts, FILLED)
+
+
+@part
+def feed_pieces(feeds: Any, number: int, least: int, edges: Any, pieces: Any) -> int:
+    """Cut at line feeds.
+
+    Parameters
+    ----------
+    feeds : (room, 3) int64
+        What `cut_words` wrote.
+    number : int
+        How many.
+    least : int
+        1, 2: cut at runs of as many line feeds or more. 0: at each, and leave out blank pieces.
+    edges, pieces : arrays
+        Read and written: see `Scratch`.
+
+    Returns
+    -------
+    int
+        How many pieces there are.
+    """
+    count = 0
+    byte, char, glued = edges[0, 0], edges[0, 1], edges[0, 2]
+    for k in range(number + 1):
+        run, stop, stop_char, stop_glued = 1, edges[1, 0], edges[1, 1], edges[1, 2]
+        if k < number and feeds[k, 0] < stop:
+            if feeds[k, 0] < edges[0, 0] or (least > 0 and feeds[k, 0] < byte):
+                continue
+            stop, stop_char, stop_glued = feeds[k, 0], feeds[k, 1], feeds[k, 2]
+            while least > 0 and k + run < number and feeds[k + run, 0] == stop + run and stop + run < edges[1, 0]:
+                run += 1
+            if run < least:
+                continue
+        if least > 0 or stop_glued > glued:
+            pieces[count, 0], pieces[count, 1], pieces[count, 2] = byte, stop, stop_char - char
+            pieces[count, 3], pieces[count, 4] = glued, stop_glued
+            count += 1
+        if stop == edges[1, 0]:
             break
-        if feeds == 0:
-            i += 1
-            total, all_feeds = total + 1, all_feeds + 1
-        while feeds > 0 and i < n and data[i] == 10:
-            i += 1
-            total, all_feeds = total + 1, all_feeds + 1
-    told[0], told[1], told[2], told[3], told[4] = pieces, again, again_chars, ended, short
-    told[5], told[6], told[7] = total, all_feeds, new
+        byte, char, glued = stop + run, stop_char + run, stop_glued
+    return count
+
+
+@part
+def is_one_of(ends: Any, point: int) -> bool:
+    """Tell whether a code point is among rising ones."""
+    low, high = 0, len(ends)
+    while low < high:
+        middle = (low + high) >> 1
+        if ends[middle] < point:
+            low = middle + 1
+        else:
+            high = middle
+    return low < len(ends) and ends[low] == point
+
+
+@kernel
+def count_pieces(data: Any, running: Any, number: int, ends: Any, scratch: Any, counts: Any, at: int) -> None:
+    """Count pieces of a text, those seen before and their characters; pieces that end in a mark, and short ones.
+
+    Parameters
+    ----------
+    data : (n,) uint8
+    running : (n + 1,) uint64
+        What `cut_words` wrote.
+    number : int
+        How many pieces there are in `scratch`.
+    ends : (marks,) int64
+        Code points of `END_MARKS`, rising.
+    scratch : Scratch
+    counts : (room,) int64
+        Written: three numbers from `at` on, five at `FILLED`.
+    at : int
+
+    Notes
+    -----
+    The hash of a piece is that of its text without white space, so that no byte is read for it; equal hashes are
+    compared byte by byte.
+    """
+    pieces, slots, sums, mask = scratch.pieces, scratch.slots, scratch.sums, len(scratch.slots) - 1
+    scratch.state[0] += 1
+    turn = scratch.state[0] << 32
+    again = again_chars = ended = short = 0
+    for piece in range(number):
+        start, stop, chars = pieces[piece, 0], pieces[piece, 1], pieces[piece, 2]
+        if at == FILLED:
+            short += chars <= 30
+            last = i64(data[stop - 1])
+            ended += is_one_of(ends, last if last < 128 else point_at(data, back_from(data, stop)))
+        h = text_hash(running, pieces[piece, 3], pieces[piece, 4]) + np.uint64(stop - start)
+        sums[piece, 0] = h
+        slot = spread(h) & mask
+        fresh = True
+        while fresh and slots[slot] >= turn:
+            held = slots[slot] - turn
+            if sums[held, 0] == h and pieces[held, 1] - pieces[held, 0] == stop - start:
+                other, k = pieces[held, 0], 0
+                while k < stop - start and data[other + k] == data[start + k]:
+                    k += 1
+                fresh = k < stop - start
+            slot = (slot + fresh) & mask
+        if fresh:
+            slots[slot] = turn + piece
+        else:
+            again, again_chars = again + 1, again_chars + chars
+    counts[at], counts[at + 1], counts[at + 2] = number, again, again_chars
+    if at == FILLED:
+        counts[at + 3], counts[at + 4] = ended, short
 
 
 # What a citation may hold other than a number.
@@ -714,42 +954,45 @@ _NEEDED = np.frombuffer(b"citation needed", np.uint8)
 
 @kernel
 def keep_lines(
-    data: Any, lines: Any, count: int, words: int, max_chars: int, min_words: int, end_marks: bool, citations: bool,
-    kept: Any, spans: Any, told: Any,
+    data: Any, lines: Any, count: int, limits: Any, brackets: bool, kept: Any, spans: Any, scratch: Any, counts: Any,
 ) -> None:  # fmt: skip
     """Apply line rules to lines without the phrases of `Lines`.
 
     Parameters
     ----------
     data : (n,) uint8
-    lines : (room, 11) int64
+    lines : (room, 12) int64
         What `cut_words` wrote.
-    count, words : int
-        How many lines and words it wrote.
-    max_chars, min_words : int
-    end_marks, citations : bool
-        See `Lines`.
+    count : int
+        How many lines it wrote.
+    limits : (5,) int64
+        See `MAX_WORD_CHARS`.
+    brackets : bool
+        Whether to look for citations.
     kept : (n + 1,) uint8
         Written: the lines kept, one line feed between two.
     spans : (2 * lines, 2) int64
         Written: what is kept, in characters, citations with it.
-    told : (8,) int64
-        Written: bytes and characters kept, sentences, words, lines with a brace, spans, lines kept, citations taken
-        out. Where there are citations, characters, sentences and words are those of the lines as they stood; -1: what
-        is left of a line is to be looked at by `Lines`.
+    scratch : Scratch
+        Written: in `told` bytes and characters kept, sentences, words, lines with a brace, spans, lines kept, citations
+        taken out. Where there are citations, characters, sentences and words are those of the lines as they stood; -1:
+        what is left of a line is to be looked at by `Lines`. In `pieces` the lines kept that are not blank.
+    counts : (room,) int64
+        Written: `BRACED` to `KEPT_WORDS`, but for what `count_pieces` counts.
     """
-    size = chars = sentences = kept_words = braces = pieces = rows = cited = 0
+    told, pieces = scratch.told, scratch.pieces
+    size = chars = sentences = kept_words = braces = span = rows = cited = filled = feeds = 0
     line_end = -1
     for row in range(count):
-        start, stop = lines[row, 0], lines[row, 1]
-        if lines[row, 6] > max_chars or lines[row, 5] < min_words:
+        start, stop = lines[row, LEAD], lines[row, TRAIL]
+        if lines[row, LONGEST] > limits[MAX_WORD_CHARS] or lines[row, CHUNKS] < limits[MIN_WORDS]:
             continue
         # Copied before anybody knows whether it is kept: its end is known when the citations are out.
         begin = size + (line_end >= 0)
         end, k, held = begin, start, cited
         while k < stop:
             byte = data[k]
-            if byte == 91 and citations:
+            if brackets and byte == 91:
                 after = k + 1
                 while after < stop and 48 <= data[after] <= 57:
                     after += 1
@@ -768,7 +1011,7 @@ def keep_lines(
                     continue
             kept[end] = byte
             end, k = end + 1, k + 1
-        if end_marks:
+        if limits[END_MARK]:
             if end == begin:
                 cited = held
                 continue
@@ -783,42 +1026,50 @@ def keep_lines(
             told[7] = -1
             return
         rows += 1
-        braces += lines[row, 9] > 0
-        sentences += max(lines[row, 7], 1)
-        kept_words += (lines[row + 1, 8] if row + 1 < count else words) - lines[row, 8]
+        braces += lines[row, BRACES] > 0
+        sentences += max(lines[row, SENTENCES], 1)
+        kept_words += lines[row + 1, FIRST_WORD] - lines[row, FIRST_WORD]
         # A blank line is kept only by rules that keep lines without words, and never as the first of what is left.
-        if stop == start and pieces == 0:
+        if stop == start and span == 0:
             continue
         if line_end >= 0:
             kept[size] = 10
-            spans[pieces, 0], spans[pieces, 1] = line_end, line_end + 1
-            chars, pieces = chars + 1, pieces + 1
-        line_end, size = lines[row, 4], end
-        spans[pieces, 0], spans[pieces, 1] = lines[row, 2], lines[row, 3]
-        chars, pieces = chars + lines[row, 3] - lines[row, 2], pieces + 1
-    while cited == 0 and pieces > 0 and (spans[pieces - 1, 0] == spans[pieces - 1, 1] or kept[size - 1] == 10):
-        chars -= spans[pieces - 1, 1] - spans[pieces - 1, 0]
-        size -= spans[pieces - 1, 1] > spans[pieces - 1, 0]
-        pieces -= 1
-    told[0], told[1], told[2], told[3], told[4], told[5] = size, chars, sentences, kept_words, braces, pieces
+            spans[span, 0], spans[span, 1] = line_end, line_end + 1
+            chars, span, feeds = chars + 1, span + 1, feeds + 1
+        line_end, size = lines[row, LINE_END], end
+        spans[span, 0], spans[span, 1] = lines[row, LEAD_CHAR], lines[row, TRAIL_CHAR]
+        chars, span = chars + lines[row, TRAIL_CHAR] - lines[row, LEAD_CHAR], span + 1
+        if stop > start:
+            pieces[filled, 0], pieces[filled, 1] = start, stop
+            pieces[filled, 2] = lines[row, TRAIL_CHAR] - lines[row, LEAD_CHAR]
+            pieces[filled, 3], pieces[filled, 4] = lines[row, GLUED], lines[row + 1, GLUED]
+            filled += 1
+    while cited == 0 and span > 0 and (spans[span - 1, 0] == spans[span - 1, 1] or kept[size - 1] == 10):
+        wide = spans[span - 1, 1] - spans[span - 1, 0]
+        chars, size, feeds, span = chars - wide, size - wide, feeds - wide, span - 1
+    told[0], told[1], told[2], told[3], told[4], told[5] = size, chars, sentences, kept_words, braces, span
     told[6], told[7] = rows, cited
-
-
-_BASE = np.uint64(0x9E3779B97F4A7C15)
-_POWERS = np.multiply.accumulate(np.append(np.uint64(1), np.full(1023, _BASE)))
+    counts[BRACED], counts[KEPT_SENTENCES], counts[KEPT_CHARS], counts[KEPT_WORDS] = (
+        braces,
+        sentences,
+        chars,
+        kept_words,
+    )
+    counts[FILLED], counts[KEPT_FEEDS], counts[LINE_CHARS] = filled, feeds, chars - feeds
 
 
 @kernel
 def count_ngrams(
-    glued: Any, words: Any, count: int, sizes: Any, top: Any,
-    slots: Any, state: Any, starts: Any, sums: Any, places: Any, running: Any, cells: Any, out: Any,
-) -> None:  # fmt: skip
+    glued: Any, running: Any, words: Any, count: int, sizes: Any, top: Any, scratch: Any, counts: Any
+) -> None:
     """Count characters in n-grams seen before, and in the commonest n-gram.
 
     Parameters
     ----------
     glued : (n,) uint8
         The words without anything between them.
+    running : (n + 1,) uint64
+        Hashes of that up to each byte.
     words : (count, 3) int32
         Bytes and characters of each.
     count : int
@@ -827,17 +1078,12 @@ def count_ngrams(
     top : (k,) bool
         True: characters of the commonest n-gram with n - 1 blanks, times how often it occurs; of several as common the
         first counts. False: characters of n-grams whose letters were seen before, each read once.
-    slots, state, starts, sums : arrays
-        Scratch, as in `split_pieces`.
-    places : (count, 2) int64
-        Scratch: how often the n-gram that begins here occurs, 0 where it was seen before; words whose letters may be
+    scratch : Scratch
+        `starts` holds where each word begins, in bytes and in characters, and where the n-gram that begins with it
+        occurs first; `places` how often that occurs, 0 where it was seen before, and words whose letters may be
         repeated.
-    running : (n + 1,) uint64
-        Scratch: hashes of the text up to each byte.
-    cells : (32 * count,) uint8
-        Scratch.
-    out : (k,) int64
-        Written: characters.
+    counts : (room,) int64
+        Written: characters, from `GRAMS` on.
 
     Notes
     -----
@@ -845,111 +1091,160 @@ def count_ngrams(
     bytes as digits; so it is that of its letters, wherever the words in it begin. Equal hashes are compared byte by
     byte.
 
-    Most n-grams of most texts occur once, and two tests, both quicker than a look-up, tell that of most of them: n
-    words are not repeated where the first or the last n - 1 of them are not; letters are not repeated where the first
-    15 of their bytes (five Han characters, three English words) are not.
+    Most n-grams of most texts occur once, and a test quicker than a look-up tells that of most of them: their hash, or
+    that of their first letters, falls into a cell of its own; or a part of them occurs once.
     """
+    starts = scratch.starts
     at = chars = 0
     for word in range(count):
         starts[word, 0], starts[word, 1] = at, chars
         at, chars = at + words[word, 0], chars + words[word, 1]
     starts[count, 0], starts[count, 1] = at, chars
-    total = np.uint64(0)
-    for k in range(at):
-        running[k] = total
-        total = total * _BASE + np.uint64(glued[k] + 1)
-    running[at] = total
-    bits = 4
-    while (1 << bits) < 2 * count:
-        bits += 1
-    mask = (1 << bits) - 1
-    # Words whose head may stand somewhere else: where two heads fall into one cell, or the n-gram is shorter.
-    head, cell_mask, some = 15, 8 * (mask + 1) - 1, 0
     shortest = count + 1
     for figure in range(len(sizes)):
         if not top[figure]:
             shortest = min(shortest, sizes[figure])
-    if shortest <= count:
-        for cell in range(cell_mask + 1):
-            cells[cell] = 0
-        for word in range(count - shortest + 1):
-            stop = min(starts[word, 0] + head, at)
-            h = running[stop] - running[starts[word, 0]] * _POWERS[stop - starts[word, 0]]
-            cell = i64(((h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)) >> np.uint64(33)) & cell_mask
-            places[word, 1] = cell
-            cells[cell] = min(cells[cell] + 1, 2)
-        for word in range(count - shortest + 1):
-            cell = places[word, 1]
-            places[some, 1] = word
-            some += cells[cell] > 1 or starts[word + shortest, 0] - starts[word, 0] < head
+    some = find_candidates(running, count, shortest, scratch)
     known = 0
     for figure in range(len(sizes)):
-        size, most = sizes[figure], top[figure]
-        known = known if known < size else 0
-        state[0] += 1
-        turn = state[0] << 32
-        word = found = next_word = row = 0
-        largest = 1
-        while True:
-            if most:
-                word = next_word
-                if word + size > count:
-                    break
-                if known > 0 and (places[word, 0] == 1 or places[word + size - known, 0] == 1):
-                    places[word, 0] = 1
-                    next_word += 1
-                    continue
-            else:
-                while row < some and places[row, 1] < next_word:
-                    row += 1
-                if row == some or places[row, 1] + size > count:
-                    break
-                word = places[row, 1]
-            start, length = starts[word, 0], starts[word + size, 0] - starts[word, 0]
-            power, rest = np.uint64(1), length
-            while rest >= len(_POWERS):
-                power, rest = power * _POWERS[-1], rest - len(_POWERS) + 1
-            h = running[start + length] - running[start] * (power * _POWERS[rest])
-            slot = i64(((h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)) >> np.uint64(33)) & mask
-            first = -1
-            while slots[slot] >= turn:
-                held = slots[slot] - turn
-                if sums[held, 0] == h and starts[held + size, 0] - starts[held, 0] == length:
-                    other, same = starts[held, 0], True
-                    for k in range(length):
-                        if glued[other + k] != glued[start + k]:
-                            same = False
-                            break
-                    if same and most:
-                        for k in range(size):
-                            if words[held + k, 0] != words[word + k, 0]:
-                                same = False
-                                break
-                    if same:
-                        first = held
-                        break
-                slot = (slot + 1) & mask
-            if first < 0:
-                slots[slot] = turn + word
-                sums[word, 0] = h
-                next_word = word + 1
-                if most:
-                    places[word, 0] = 1
-            elif most:
-                places[word, 0] = 0
-                places[first, 0] += 1
-                largest = max(largest, places[first, 0])
-                next_word = word + 1
-            else:
-                found += starts[word + size, 1] - starts[word, 1]
-                next_word = word + size
-        if most:
-            known = size
-            for word in range(count - size + 1):
-                if places[word, 0] == largest:
-                    found = (starts[word + size, 1] - starts[word, 1] + size - 1) * largest
-                    break
-        out[figure] = found
+        scratch.state[0] += 1
+        if top[figure]:
+            known = known if known < sizes[figure] <= 2 * known else 0
+            counts[GRAMS + figure] = commonest(glued, running, words, count, sizes[figure], known, scratch)
+            known = sizes[figure]
+        else:
+            counts[GRAMS + figure] = repeated(glued, running, count, sizes[figure], some, scratch)
+
+
+@part
+def mask_of(count: int, cells: int) -> int:
+    """Return the mask of a table with room for twice as many n-grams, times `cells`."""
+    bits = 4
+    while (1 << bits) < 2 * count:
+        bits += 1
+    return (cells << bits) - 1
+
+
+@part
+def find_candidates(running: Any, count: int, shortest: int, scratch: Any) -> int:
+    """Write the words whose first letters may stand somewhere else, or are few in the n-gram; return how many."""
+    starts, places, cells, mask = scratch.starts, scratch.places, scratch.cells, mask_of(count, 8)
+    # Bytes, fewer than most n-grams have: 15 for five words, which are three English ones or five Han characters.
+    head, some = 2 * shortest + 5, 0
+    if shortest > count:
+        return 0
+    for cell in range(mask + 1):
+        cells[cell] = 0
+    for word in range(count - shortest + 1):
+        stop = min(starts[word, 0] + head, starts[count, 0])
+        cell = spread(text_hash(running, starts[word, 0], stop)) & mask
+        places[word, 1] = cell
+        cells[cell] = min(cells[cell] + 1, 2)
+    for word in range(count - shortest + 1):
+        cell = places[word, 1]
+        places[some, 1] = word
+        some += cells[cell] > 1 or starts[word + shortest, 0] - starts[word, 0] < head
+    return some
+
+
+@part
+def same_letters(glued: Any, start: int, other: int, length: int) -> bool:
+    """Tell whether the same bytes stand in two places."""
+    k = 0
+    while k < length and glued[other + k] == glued[start + k]:
+        k += 1
+    return k == length
+
+
+@part
+def same_words(glued: Any, words: Any, starts: Any, word: int, other: int, size: int) -> bool:
+    """Tell whether two n-grams are one."""
+    for k in range(size):
+        if words[other + k, 0] != words[word + k, 0]:
+            return False
+    return same_letters(glued, starts[word, 0], starts[other, 0], starts[word + size, 0] - starts[word, 0])
+
+
+@kernel
+def commonest(glued: Any, running: Any, words: Any, count: int, size: int, known: int, scratch: Any) -> int:
+    """Return the characters of the commonest n-gram with n - 1 blanks, times how often it occurs.
+
+    Where the n-grams of `known` words, half as many at least, were counted last, two of them tell an n-gram: the first
+    places of its begin and its end, in one number. Otherwise its letters do.
+    """
+    starts, places, sums, slots = scratch.starts, scratch.places, scratch.sums, scratch.slots
+    turn, mask, largest = scratch.state[0] << 32, mask_of(count, 1), 1
+    if known == 0:
+        count_hashes(running, count, size, scratch)
+    cell_mask = mask_of(count, 8)
+    for word in range(count - size + 1):
+        if known > 0:
+            end = word + size - known
+            once = places[word, 0] == 1 or places[end, 0] == 1
+            h = np.uint64(starts[word, 2] << 32 | starts[end, 2])
+            sums[word, 0] = h
+        else:
+            h = sums[word, 0]
+            once = scratch.cells[spread(h) & cell_mask] == 1
+        places[word, 0], starts[word, 2] = 1, word
+        if once:
+            continue
+        slot = spread(h) & mask
+        while slots[slot] >= turn:
+            held = slots[slot] - turn
+            if sums[held, 0] == h and (known > 0 or same_words(glued, words, starts, word, held, size)):
+                places[word, 0], starts[word, 2] = 0, held
+                places[held, 0] += 1
+                largest = max(largest, places[held, 0])
+                break
+            slot = (slot + 1) & mask
+        if places[word, 0] == 1:
+            slots[slot] = turn + word
+    for word in range(count - size + 1):
+        if places[word, 0] == largest:
+            return (starts[word + size, 1] - starts[word, 1] + size - 1) * largest
+    return 0
+
+
+@part
+def count_hashes(running: Any, count: int, size: int, scratch: Any) -> None:
+    """Write the hash of each n-gram, and in cells how many fall into each: 2 stands for more, too."""
+    starts, cells, mask = scratch.starts, scratch.cells, mask_of(count, 8)
+    for cell in range(mask + 1):
+        cells[cell] = 0
+    for word in range(count - size + 1):
+        h = text_hash(running, starts[word, 0], starts[word + size, 0])
+        scratch.sums[word, 0] = h
+        cell = spread(h) & mask
+        cells[cell] = min(cells[cell] + 1, 2)
+
+
+@kernel
+def repeated(glued: Any, running: Any, count: int, size: int, some: int, scratch: Any) -> int:
+    """Return the characters of n-grams whose letters were seen before, each read once."""
+    starts, places, sums, slots = scratch.starts, scratch.places, scratch.sums, scratch.slots
+    turn, mask = scratch.state[0] << 32, mask_of(count, 1)
+    found = next_word = 0
+    for row in range(some):
+        word = places[row, 1]
+        if word < next_word:
+            continue
+        if word + size > count:
+            break
+        start, length = starts[word, 0], starts[word + size, 0] - starts[word, 0]
+        h = text_hash(running, start, start + length)
+        slot, fresh = spread(h) & mask, True
+        while fresh and slots[slot] >= turn:
+            held = slots[slot] - turn
+            if sums[held, 0] == h and starts[held + size, 0] - starts[held, 0] == length:
+                fresh = not same_letters(glued, start, starts[held, 0], length)
+            slot = (slot + fresh) & mask
+        if fresh:
+            slots[slot], sums[word, 0] = turn + word, h
+        else:
+            found += starts[word + size, 1] - starts[word, 1]
+            next_word = word + size
+    return found
 
 
 _ELLIPSES = {"...", "[...]", "…", "(...)", "[…]", "-»", "read more..", "read more"}
@@ -964,7 +1259,7 @@ def _is_mark(word: str) -> bool:
     return word in _ELLIPSES or len(re.findall("#+", word)) / len(word) > 0.5
 
 
-def _dolma(meter: Meter, doc: Document, plan: _Plan) -> dict[str, float]:
+def _dolma(meter: Meter, doc: Document) -> dict[str, float]:
     words, lines = doc.text.split(), doc.text.split("\n")
     size = sum(map(len, words))
     copies = [(line, count) for line, count in Counter(lines).items() if count > 1]
@@ -991,7 +1286,7 @@ _BANNER = (*POLICY[:4], "privacy overview", *POLICY[4:], "privacy & cookies poli
 _BANNER_BEGINS = ("necessary cookies are absolutely essential", "any cookies that may not be particularly necessary")
 
 
-def _nemo(meter: Meter, doc: Document, plan: _Plan) -> dict[str, float]:
+def _nemo(meter: Meter, doc: Document) -> dict[str, float]:
     text, size = doc.text, len(doc.text)
     lines = [line for line in text.split("\n") if line.strip()]
     paragraphs = text.split("\n\n")
@@ -1049,11 +1344,6 @@ def _repeated(text: str, n: int) -> float:
     return chars / len(text)
 
 
-def _text(meter: Meter, doc: Document, plan: _Plan) -> dict[str, float]:
-    return {"chars": len(doc.text)}
-
-
-_GROUPS: dict[str, Callable[[Meter, Document, _Plan], dict[str, float]]] = {
-    "text": _text, "words": Meter.words, "spelling": Meter.spelling, "lines": Meter.lines, "repeats": Meter.repeats,
-    "page": Meter.page, "dolma": _dolma, "nemo": _nemo,
+_OTHERS: dict[str, Callable[[Meter, Document], dict[str, float]]] = {
+    "spelling": Meter.spelling, "dolma": _dolma, "nemo": _nemo,
 }  # fmt: skip

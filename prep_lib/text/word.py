@@ -16,11 +16,11 @@ import string
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from prep_lib.jit import kernel
+from prep_lib.jit import kernel, part
 from prep_lib.registry import Registry
 
 #: For kernels: to mypy a number of numpy is no int.
@@ -493,560 +493,40 @@ def word_bits(word: str) -> int:
     )
 
 
-class Seen:
-    """Chunks seen before and the words they are made of, in arrays a kernel can read.
-
-    Parameters
-    ----------
-    split : Splitter
-    stop_words : tuple of str
-        At most 4,000.
-
-    Attributes
-    ----------
-    slots : (power of two,) int32
-        Number of the entry whose hash falls here, or -1; the next free slot where it is taken.
-    entries : (entries, 4) int64
-        Hash, first byte of the chunk in `store`, its length in bytes, first row in `words`.
-    words : (words, 3) int32
-        Bytes, characters and bits of each word; the row behind an entry's last word begins the next entry.
-    """
-
-    def __init__(self, split: Splitter, stop_words: tuple[str, ...]) -> None:
-        self.split = split
-        self.stops = {word: place << STOP for place, word in enumerate(stop_words, 1)}
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all but the exceptions and the stop words."""
-        self.slots = np.full(1 << 13, -1, np.int32)
-        self.entries = np.zeros((1 << 12, 4), np.int64)
-        self.words = np.zeros((1 << 13, 3), np.int32)
-        self.store = np.zeros(1 << 17, np.uint8)
-        self.count = self.used_words = self.used_bytes = 0
-        known = dict.fromkeys(chunk.encode() for chunk in (*self.split.exceptions, *self.stops))
-        self.add({chunk: chunk_hash(chunk) for chunk in known})
-
-    def add(self, chunks: Mapping[bytes, int]) -> None:
-        """Split chunks and remember them.
-
-        Parameters
-        ----------
-        chunks : mapping of bytes to int
-            Chunks that are not in it yet, and their `chunk_hash`.
-        """
-        rows: list[tuple[int, int, int]] = []
-        entries: list[tuple[int, int, int, int]] = []
-        start = self.used_bytes
-        for chunk, hashed in chunks.items():
-            entries.append((hashed, start, len(chunk), self.used_words + len(rows)))
-            start += len(chunk)
-            for word in self.split.split_chunk(chunk.decode()):
-                rows.append((len(word.encode()), len(word), word_bits(word) | self.stops.get(word, 0)))
-        self.entries = _roomy(self.entries, self.count + len(entries) + 1)
-        self.words = _roomy(self.words, self.used_words + len(rows))
-        self.store = _roomy(self.store, start)
-        self.store[self.used_bytes : start] = np.frombuffer(b"".join(chunks), np.uint8)
-        self.words[self.used_words : self.used_words + len(rows)] = np.array(rows, np.int32).reshape(-1, 3)
-        self.entries[self.count : self.count + len(entries)] = np.array(entries, np.int64).reshape(-1, 4)
-        self.used_bytes, self.used_words = start, self.used_words + len(rows)
-        self.entries[self.count + len(entries), 3] = self.used_words
-        self._place(len(entries))
-
-    def _place(self, new: int) -> None:
-        """Give slots to the last `new` entries, or to all in a wider table."""
-        first, self.count = self.count, self.count + new
-        if 2 * self.count > len(self.slots):
-            self.slots, first = np.full(1 << (2 * self.count).bit_length() + 1, -1, np.int32), 0
-        mask = len(self.slots) - 1
-        slots = self.slots.data
-        for entry, hashed in enumerate(self.entries[first : self.count, 0].tolist(), first):
-            slot = hashed & mask
-            while slots[slot] >= 0:
-                slot = (slot + 1) & mask
-            slots[slot] = entry
-
-
-def _roomy(array: np.ndarray, size: int) -> np.ndarray:
-    if size <= len(array):
-        return array
-    wider = np.zeros((max(2 * len(array), size), *array.shape[1:]), array.dtype)
-    wider[: len(array)] = array
-    return wider
-
-
-def chunk_hash(chunk: bytes) -> int:
-    """Return the 63-bit hash `cut_words` looks a chunk up by; equal hashes are told apart by the bytes."""
-    out = 0xCBF29CE484222325
-    for byte in chunk:
-        out = ((out ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
-    return (out ^ (out >> 32)) & 0x7FFFFFFFFFFFFFFF
-
-
-#: Columns of the lines `cut_words` writes: where the text of a line without white space at its ends begins and stops,
-#: in bytes and in characters; the last character of its line end; chunks; characters of the longest chunk; sentences;
-#: number of its first word; opening braces; whether it begins with a bullet (1) and ends in an ellipsis (2).
-LEAD, TRAIL, LEAD_CHAR, TRAIL_CHAR, LINE_END, CHUNKS, LONGEST, SENTENCES, FIRST_WORD, BRACES, SHAPE = range(11)
-
-
-@kernel
-def cut_words(
-    data: Any, marks: int, letters: Any, scripts: Any, slots: Any, entries: Any, known: Any, store: Any,
-    words: Any, glued: Any, lines: Any, missing: Any, stops: Any, told: Any,
-) -> None:  # fmt: skip
-    """Cut a text into lines, chunks and words.
-
-    Parameters
-    ----------
-    data : (n,) uint8
-        UTF-8.
-    marks : int
-        0: chunks are words, marks at their ends and all. 1: marks are words; a hyphen between letters, too. 2: and a
-        hyphen between a digit and a letter.
-    letters : (2048,) uint8
-        `letter_table`.
-    scripts : (65536,) or (0,) uint8
-        `script_table`; empty: no character is a word by itself.
-    slots, entries, known, store : arrays
-        Of a `Seen`.
-    words : (room, 3) int32
-        Written: bytes, characters and bits of each word.
-    glued : (n,) uint8
-        Written: the text without white space.
-    lines : (room, 11) int64
-        Written: see `LEAD`.
-    missing : (room, 3) int64
-        Written: first and last byte and hash of pieces to be split and added first; then this is to be run again.
-    stops : (stop words + 1,) uint8
-        Scratch.
-    told : (11,) int64
-        Written: words, lines, missing pieces, whether there was no room; plain words, their characters, words with a
-        letter, words that are stop words, how many different stop words; lines with a bullet, lines with an ellipsis.
-    """
-    n, w, g, line, lost, bullets, ellipses = len(data), 0, 0, 0, 0, 0, 0
-    char = i = 0
-    mask = len(slots) - 1
-    by_character = len(scripts) > 0
-    told[3] = 0
-    while i < n:
-        # One line: up to a line end, which is read with it.
-        if line >= len(lines):
-            told[3] = 1
-            return
-        lead = trail = i
-        lead_char = trail_char = char
-        chunks = longest = sentences = braces = 0
-        first = w
-        gap = 0
-        ended = False
-        after_line = False
-        while i < n and not after_line:
-            byte = i64(data[i])
-            width, blank = 1, False
-            if byte < 128:
-                blank = byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31
-                after_line = 10 <= byte <= 13 or 28 <= byte <= 30
-                if byte == 13 and i + 1 < n and data[i + 1] == 10:
-                    i, char = i + 1, char + 1
-            elif byte == 0xC2:
-                blank, width = data[i + 1] == 0xA0 or data[i + 1] == 0x85, 2
-                after_line = data[i + 1] == 0x85
-            elif byte == 0xE2 and data[i + 1] == 0x80:
-                third = data[i + 2]
-                blank = third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF
-                after_line = third == 0xA8 or third == 0xA9
-                width = 3
-            elif byte == 0xE1 or byte == 0xE2 or byte == 0xE3:
-                second, third, width = i64(data[i + 1]), i64(data[i + 2]), 3
-                blank = (
-                    (byte == 0xE3 and second == 0x80 and third == 0x80)
-                    or (byte == 0xE2 and second == 0x81 and third == 0x9F)
-                    or (byte == 0xE1 and second == 0x9A and third == 0x80)
-                )
-            if blank:
-                # Two blanks, or any other white space, are a word for the sentences (1: one blank, 2: more).
-                gap = 1 if gap == 0 and byte == 32 else 2
-                i, char = i + width, char + 1
-                continue
-            if chunks == 0:
-                lead, lead_char = i, char
-            elif gap == 2 and ended:
-                sentences, ended = sentences + 1, False
-            gap = 0
-            chunk_chars, inside = 0, True
-            while inside:
-                start, piece_chars, alone = i, 0, False
-                h = np.uint64(0xCBF29CE484222325)
-                bits = 0
-                # Most pieces are ASCII or, by character, one character of three bytes: the loop for any character needs
-                # longer.
-                only_letters = True
-                if i < n and data[i] < 128:
-                    limit = min(n, i + LONG - chunk_chars % LONG)
-                    while i < limit and 32 < data[i] < 128:
-                        byte = data[i]
-                        h = (h ^ np.uint64(byte)) * np.uint64(0x100000001B3)
-                        only_letters &= 97 <= byte | 32 <= 122
-                        braces += byte == 123
-                        glued[g] = byte
-                        i, g = i + 1, g + 1
-                elif by_character and i < n and 0xE0 <= data[i] < 0xF0 and w + 8 < len(words):
-                    second, third = i64(data[i + 1]) & 63, i64(data[i + 2]) & 63
-                    kind = i64(scripts[((i64(data[i]) & 15) << 12) | (second << 6) | third])
-                    on_top = 0
-                    if i + 3 < n and 0xE0 <= data[i + 3] < 0xF0:
-                        second, third = i64(data[i + 4]) & 63, i64(data[i + 5]) & 63
-                        on_top = i64(scripts[((i64(data[i + 3]) & 15) << 12) | (second << 6) | third]) & 64
-                    if kind & 192 == 128 and on_top == 0:
-                        glued[g], glued[g + 1], glued[g + 2] = data[i], data[i + 1], data[i + 2]
-                        bits = kind & 15
-                        words[w, 0], words[w, 1], words[w, 2] = 3, 1, bits
-                        i, g, w, chunk_chars = i + 3, g + 3, w + 1, chunk_chars + 1
-                        if ended and not bits & (ENDS | MARK):
-                            sentences, ended = sentences + 1, False
-                        elif bits & ENDS:
-                            ended = True
-                        continue
-                piece_chars = run = i - start
-                chunk_chars += run
-                while True:
-                    if i >= n:
-                        inside = False
-                        break
-                    byte = i64(data[i])
-                    width = 1
-                    if byte < 128:
-                        if byte == 32 or 9 <= byte <= 13 or 28 <= byte <= 31:
-                            inside = False
-                            break
-                    elif byte < 0xE0:
-                        width = 2
-                        if byte == 0xC2 and (data[i + 1] == 0xA0 or data[i + 1] == 0x85):
-                            inside = False
-                            break
-                    elif byte < 0xF0:
-                        width = 3
-                        second, third = i64(data[i + 1]), i64(data[i + 2])
-                        if byte <= 0xE3 and (
-                            (byte == 0xE3 and second == 0x80 and third == 0x80)
-                            or (
-                                byte == 0xE2
-                                and second == 0x80
-                                and (third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF)
-                            )
-                            or (byte == 0xE2 and second == 0x81 and third == 0x9F)
-                            or (byte == 0xE1 and second == 0x9A and third == 0x80)
-                        ):
-                            inside = False
-                            break
-                    else:
-                        width = 4
-                    if piece_chars > 0 and chunk_chars % LONG == 0:
-                        break
-                    if by_character and byte >= 0xE0:
-                        if width == 3:
-                            point = ((byte & 15) << 12) | ((second & 63) << 6) | (third & 63)
-                            kind = i64(scripts[point])
-                        else:
-                            # Planes 2 and 3 hold Han alone, up to U+323AF.
-                            second, third = i64(data[i + 1]), i64(data[i + 2])
-                            point = ((byte & 7) << 18) | ((second & 63) << 12) | ((third & 63) << 6)
-                            kind = 128 | PLAIN | LETTER if 0x20000 <= point <= 0x323AF else 0
-                        if alone and not kind & 64:
-                            break
-                        if not alone and kind & 128:
-                            if piece_chars > 0:
-                                break
-                            alone, bits = True, kind & 15
-                        elif alone:
-                            # A mark on top of the character: letters among them make the word one with a letter.
-                            bits = (bits | (kind & (PLAIN | LETTER))) & ~(ENDS | (0 if kind & MARK else MARK))
-                    elif alone:
-                        break
-                    for k in range(i, i + width):
-                        h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
-                        glued[g] = data[k]
-                        g += 1
-                    braces += byte == 123
-                    i += width
-                    piece_chars += 1
-                    chunk_chars += 1
-                if w + (i - start) + 8 >= len(words):
-                    told[3] = 1
-                    return
-                before = w
-                if alone:
-                    words[w, 0], words[w, 1], words[w, 2] = i - start, piece_chars, bits
-                    w += 1
-                elif i > start:
-                    # Look the piece up; while it is not known, take a mark off its front, then marks off its end, then
-                    # 's, and look up the rest: an exception may stand there. -1: look on, -2: not plain, -3: plain.
-                    lo, hi, found = start, i, -1
-                    only_letters &= run == piece_chars
-                    front = hyphens = step = 0
-                    core_end = own_end = start
-                    while found == -1:
-                        if step > 0:
-                            h = np.uint64(0xCBF29CE484222325)
-                            for k in range(lo, hi):
-                                h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
-                        key = i64((h ^ (h >> np.uint64(32))) & np.uint64(0x7FFFFFFFFFFFFFFF))
-                        if step == 0:
-                            whole = key
-                        slot = key & mask
-                        while slots[slot] >= 0:
-                            entry = i64(slots[slot])
-                            if entries[entry, 0] == key and entries[entry, 2] == hi - lo:
-                                at, same = entries[entry, 1], True
-                                for k in range(hi - lo):
-                                    if store[at + k] != data[lo + k]:
-                                        same = False
-                                        break
-                                if same:
-                                    found = entry
-                                    break
-                            slot = (slot + 1) & mask
-                        if found >= 0:
-                            break
-                        if only_letters:
-                            core_end = own_end = hi
-                            found = -3
-                            break
-                        if step > 0:
-                            if hi > own_end:
-                                hi -= 1
-                                while data[hi] & 0xC0 == 0x80:
-                                    hi -= 1
-                            elif hi > core_end:
-                                hi = core_end
-                            else:
-                                found = -3
-                            continue
-                        # Is it plain? A mark, letters and numbers joined by hyphens, 's, at most two marks.
-                        step, k = 1, start
-                        byte = i64(data[k])
-                        if marks > 0 and i - k > 1:
-                            if byte == 34 or byte == 40 or byte == 91 or (byte == 36 and 48 <= data[k + 1] <= 57):
-                                front = 1
-                            elif byte == 0xE2 and data[k + 1] == 0x80 and data[k + 2] == 0x9C and i - k > 3:
-                                front = 3
-                        k += front
-                        last = previous = piece = digits = 0
-                        while True:
-                            piece, last, previous = k, 0, 0
-                            digits = 0
-                            while k < i:
-                                point = i64(data[k])
-                                if point >= 128:
-                                    if point >= 0xE0:
-                                        break
-                                    point = ((point & 31) << 6) | (i64(data[k + 1]) & 63)
-                                if letters[point] == 0:
-                                    break
-                                previous, last = last, i64(letters[point])
-                                k += 1 if point < 128 else 2
-                            only_digits = k == piece
-                            while k < i and 48 <= data[k] <= 57:
-                                digits, last = digits + 1, 1
-                                k += 1
-                                if (
-                                    only_digits
-                                    and k + 1 < i
-                                    and (data[k] == 44 or data[k] == 46)
-                                    and 48 <= data[k + 1] <= 57
-                                ):
-                                    k += 1
-                            if k == piece:
-                                found = -2
-                                break
-                            after = kind = 0
-                            if k < i:
-                                at = k + 1 if data[k] == 45 else k
-                                if at < i:
-                                    after = i64(data[at])
-                                    if 0xC2 <= after < 0xE0:
-                                        after = ((after & 31) << 6) | (i64(data[at + 1]) & 63)
-                                    kind = i64(letters[after]) if after < 2048 else 0
-                            if k < i and data[k] == 45 and marks > 0:
-                                if (kind > 0 and (digits == 0 or marks == 2)) or (digits > 0 and 48 <= after <= 57):
-                                    hyphens, k = hyphens + 1, k + 1
-                                    continue
-                                found = -2
-                            elif digits > 0 and kind > 0:
-                                found = -2
-                            break
-                        core_end = own_end = k
-                        if found == -1 and marks > 0 and k + 1 < i:
-                            own = 0
-                            if data[k] == 39 and (data[k + 1] == 115 or data[k + 1] == 83):
-                                own = 2
-                            elif k + 3 < i and data[k] == 0xE2 and data[k + 1] == 0x80 and data[k + 2] == 0x99:
-                                own = 4 if data[k + 3] == 115 or data[k + 3] == 83 else 0
-                            own_end = k + own
-                        k = own_end
-                        behind = 0
-                        single = False
-                        while found == -1 and k < i:
-                            byte = i64(data[k])
-                            if byte == 0xE2 and i - k >= 3 and data[k + 1] == 0x80 and data[k + 2] == 0x9D:
-                                k += 2
-                            elif (
-                                byte == 58 or byte == 59 or byte == 39 or (byte == 37 and digits > 0 and k == core_end)
-                            ):
-                                single = True
-                            elif byte == 46:
-                                if data[k - 1] == 46:
-                                    found = -2
-                                elif k == core_end:
-                                    # A full stop stays with a single capital: J. but not USA. or end.
-                                    if not (last & 1 == 1 or (last & 2 == 2 and previous & 2 == 2)):
-                                        if hyphens > 0:
-                                            found = -2
-                                        core_end, own_end, behind = core_end + 1, own_end + 1, behind - 1
-                                    elif hyphens > 0 and k - piece < 8:
-                                        # non-Dr. ends in an exception.
-                                        found = -2
-                                elif k == own_end and data[k - 1] == 83:
-                                    found = -2
-                            elif not (byte == 44 or byte == 33 or byte == 63 or byte == 41 or byte == 34 or byte == 93):
-                                found = -2
-                            k += 1
-                            behind += 1
-                        if (
-                            behind > 2
-                            or (behind == 2 and single)
-                            or (behind > 0 and hyphens > 0 and core_end - piece < 2)
-                        ):
-                            found = -2
-                        if marks == 0 and own_end < i:
-                            found = -2
-                        lo += front
-                        if front == 0 and found == -1:
-                            # The whole was looked up; go on with what is left without its last mark.
-                            if hi > own_end:
-                                hi -= 1
-                                while data[hi] & 0xC0 == 0x80:
-                                    hi -= 1
-                            elif hi > core_end:
-                                hi = core_end
-                            else:
-                                found = -3
-                    if found == -2:
-                        if lost >= len(missing):
-                            told[3] = 1
-                            return
-                        missing[lost, 0], missing[lost, 1], missing[lost, 2] = start, i, whole
-                        lost += 1
-                    else:
-                        if lo > start:
-                            words[w, 0], words[w, 1] = lo - start, 1
-                            words[w, 2] = 0 if data[start] == 36 else MARK
-                            w += 1
-                        if found >= 0:
-                            row, stop = entries[found, 3], entries[found + 1, 3]
-                            if w + (stop - row) + 8 >= len(words):
-                                told[3] = 1
-                                return
-                            while row < stop:
-                                for k in range(3):
-                                    words[w, k] = known[row, k]
-                                w, row = w + 1, row + 1
-                        at = hi if found >= 0 else lo
-                        if only_letters and found < 0:
-                            words[w, 0], words[w, 1], words[w, 2] = run, run, PLAIN | LETTER
-                            w, at = w + 1, i
-                        while at < i:
-                            # One word: a piece of the core, a hyphen, 's, or a mark.
-                            stop, bits = at, 0
-                            if at < core_end:
-                                if data[at] == 45:
-                                    stop, bits = at + 1, MARK
-                                else:
-                                    bits = PLAIN
-                                    while stop < core_end and data[stop] != 45:
-                                        byte = i64(data[stop])
-                                        if byte >= 65:
-                                            bits |= LETTER
-                                        stop += 1
-                            elif at < own_end:
-                                stop, bits = own_end, PLAIN | LETTER
-                            else:
-                                byte = i64(data[at])
-                                stop = at + 3 if byte >= 128 else at + 1
-                                bits = MARK | ENDS if byte == 46 or byte == 33 or byte == 63 else MARK
-                            count = 0
-                            for k in range(at, stop):
-                                count += data[k] & 0xC0 != 0x80
-                            if bits & PLAIN and (hyphens > 0 or at >= core_end):
-                                # Words inside a piece were not looked up yet: one may be a stop word.
-                                h = np.uint64(0xCBF29CE484222325)
-                                for k in range(at, stop):
-                                    h = (h ^ np.uint64(data[k])) * np.uint64(0x100000001B3)
-                                key = i64((h ^ (h >> np.uint64(32))) & np.uint64(0x7FFFFFFFFFFFFFFF))
-                                slot = key & mask
-                                while slots[slot] >= 0:
-                                    entry = i64(slots[slot])
-                                    row = entries[entry, 3]
-                                    if entries[entry, 0] == key and entries[entry + 1, 3] == row + 1:
-                                        bits |= i64(known[row, 2]) & ~((1 << STOP) - 1)
-                                        break
-                                    slot = (slot + 1) & mask
-                            words[w, 0], words[w, 1], words[w, 2] = stop - at, count, bits
-                            w, at = w + 1, stop
-                for k in range(before, w):
-                    bits = i64(words[k, 2])
-                    if ended and not bits & (ENDS | MARK):
-                        sentences, ended = sentences + 1, False
-                    elif bits & ENDS:
-                        ended = True
-            char += chunk_chars
-            chunks += 1
-            longest = max(longest, chunk_chars)
-            trail, trail_char = i, char
-        lines[line, 0], lines[line, 1], lines[line, 2], lines[line, 3] = lead, trail, lead_char, trail_char
-        lines[line, 4], lines[line, 5], lines[line, 6] = char - 1, chunks, longest
-        lines[line, 7], lines[line, 8], lines[line, 9] = sentences + (chunks > 0), first, braces
-        shape = 0
-        if chunks > 0:
-            if data[lead] == 45 or (
-                trail - lead >= 3 and data[lead] == 0xE2 and data[lead + 1] == 0x80 and data[lead + 2] == 0xA2
-            ):
-                shape = 1
-            if trail - lead >= 3 and (
-                (data[trail - 1] == 46 and data[trail - 2] == 46 and data[trail - 3] == 46)
-                or (data[trail - 1] == 0xA6 and data[trail - 2] == 0x80 and data[trail - 3] == 0xE2)
-            ):
-                shape |= 2
-        lines[line, 10] = shape
-        bullets, ellipses = bullets + (shape & 1), ellipses + (shape >> 1)
-        line += 1
-    plain = chars = lettered = stopped = different = 0
-    for k in range(len(stops)):
-        stops[k] = 0
-    for k in range(w):
-        bits = i64(words[k, 2])
-        if bits & PLAIN:
-            plain, chars = plain + 1, chars + words[k, 1]
-        lettered += (bits & LETTER) >> 1
-        if bits >> STOP:
-            stopped += 1
-            different += stops[bits >> STOP] == 0
-            stops[bits >> STOP] = 1
-    told[0], told[1], told[2] = w, line, lost
-    told[4], told[5], told[6], told[7], told[8] = plain, chars, lettered, stopped, different
-    told[9], told[10] = bullets, ellipses
+# What a character below U+10000 is to the rules, as bits: a mark at the begin or the end of a chunk, 0-9, a small
+# letter, a capital, any letter of spaCy's; a quote, what a full stop may stand behind, an icon, what a unit ends in,
+# where a chunk may be cut inside; part of `SYMBOLS`, a letter of Unicode's, a sentence mark, punctuation.
+(
+    _FRONT, _BACK, _DIGIT, _LOW, _CAPITAL, _ALPHA, _QUOTE, _STOPS, _ICON, _UNIT_END, _INSIDE,
+    _SYMBOL, _ISALPHA, _SENTENCE, _PUNCTUATION,
+) = (1 << bit for bit in range(15))  # fmt: skip
 
 
 @cache
-def letter_table() -> np.ndarray:
-    """Return what characters below U+0800 are, for `cut_words`: 0 no letter a word can be made of, else 8, with 1 where
-    a full stop behind it is a word, with 2 for a capital or a letter without case.
-    """
-    out = np.zeros(2048, np.uint8)
-    lower, upper = re.compile(f"[{_LOWER}]"), re.compile(f"[{_UPPER}]")
-    for char in _runs(_CASED) | _runs(_UNCASED):
-        if ord(char) < 2048 and char.isalpha() and char not in SYMBOLS:
-            out[ord(char)] = 8 | bool(lower.match(char)) | 2 * bool(upper.match(char))
+def kind_table() -> np.ndarray:
+    """Return what each character below U+10000 is to the kernels, as bits."""
+    out = np.zeros(65536, np.int32)
+    every = "".join(map(chr, range(65536)))
+    ends = {mark for mark in (*_MARKS, *_QUOTES, *"—–", *_runs(_ICONS)) if len(mark) == 1}
+    for bit, chars in {
+        _FRONT: ends | {*"§%="} | {money for money in _CURRENCY if len(money) == 1},
+        _BACK: ends,
+        _DIGIT: string.digits,
+        _LOW: re.findall(f"[{_LOWER}]", every),
+        _CAPITAL: re.findall(f"[{_UPPER}]", every),
+        _ALPHA: re.findall(f"[{_A}]", every),
+        _QUOTE: _QUOTES,
+        _STOPS: re.findall(_BEFORE_STOP, every),
+        _ICON: _runs(_ICONS),
+        _UNIT_END: {unit[-1] for unit in _BEHIND_DIGIT},
+        _INSIDE: {*".…+-*^,–—~:<>=/"} | _runs(_ICONS),
+        _SYMBOL: SYMBOLS,
+        _ISALPHA: filter(str.isalpha, every),
+        _SENTENCE: SENTENCE_MARKS,
+        _PUNCTUATION: (char for char in every if unicodedata.category(char)[0] == "P"),
+    }.items():
+        points = [ord(char) for char in chars if ord(char) < 65536]
+        out[points] |= bit
     return out
 
 
@@ -1064,6 +544,872 @@ def script_table() -> np.ndarray:
     return out
 
 
+#: What an entry of `Seen` is, as bits: an exception, a whole chunk whose words are known, part of an exception that the
+#: rules split, something that stands behind a number, a word with a number of its own or that such a part begins with.
+_EXCEPTION, _CHUNK, _JOINED, _BEHIND, _WORD = 1, 2, 4, 8, 16
+_BEHIND_DIGIT = ("+", *_CURRENCY, *_UNITS.split(" "))
+
+
+class Tables(NamedTuple):
+    """What the kernels need to know to split a chunk.
+
+    Parameters
+    ----------
+    slots : (power of two,) int32
+        Number of the entry whose hash falls here, or -1; the next free slot where it is taken.
+    entries : (entries, 7) int64
+        Hash, first byte of the text in `store`, its length in bytes, first row in `words`, what it is, bytes of the
+        longest exception that may begin with it, number of the stop word it is (shifted by `STOP`).
+    words : (words, 3) int32
+        Bytes, characters and bits of each word; the row behind an entry's last word begins the next entry.
+    store : (bytes,) uint8
+    filter : (power of two,) uint8
+        What the entries are whose hash falls here, as bits.
+    kinds : (65536,) int32
+        `kind_table`.
+    longest : int
+        Bytes of the longest entry that is no chunk of a text.
+    marks : int
+        0: chunks are words, marks at their ends and all. 1: marks are words; a hyphen between letters, too. 2: and a
+        hyphen between a digit and a letter.
+    """
+
+    slots: np.ndarray
+    entries: np.ndarray
+    words: np.ndarray
+    store: np.ndarray
+    filter: np.ndarray
+    kinds: np.ndarray
+    longest: int
+    marks: int
+
+
+class Seen:
+    """Chunks whose words are known, in arrays a kernel can read: exceptions, and what only Python could split.
+
+    Parameters
+    ----------
+    split : Splitter
+    stop_words : tuple of str
+        At most 4,000.
+
+    Attributes
+    ----------
+    tables : Tables
+    """
+
+    def __init__(self, split: Splitter, stop_words: tuple[str, ...]) -> None:
+        self.split = split
+        self.stops = {word: place << STOP for place, word in enumerate(stop_words, 1)}
+        self.facts = _facts(split, self.stops)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all but the exceptions, the units and the stop words."""
+        marks = 0 if self.split.infix is None else 2 if self.split.name == "english" else 1
+        longest = max(map(len, self.facts), default=0)
+        self.tables = Tables(
+            np.full(1 << 13, -1, np.int32), np.zeros((1 << 12, 7), np.int64), np.zeros((1 << 13, 3), np.int32),
+            np.zeros(1 << 17, np.uint8), np.zeros(1 << 15, np.uint8), kind_table(), longest, marks,
+        )  # fmt: skip
+        self.count = self.used_words = self.used_bytes = 0
+        self._add({text: (chunk_hash(text), *facts) for text, facts in self.facts.items()})
+
+    def add(self, chunks: Mapping[bytes, int]) -> None:
+        """Split chunks and remember them.
+
+        Parameters
+        ----------
+        chunks : mapping of bytes to int
+            Chunks that are not in it yet, and their `chunk_hash`.
+        """
+        self._add({chunk: (hashed, _CHUNK, 0, 0) for chunk, hashed in chunks.items()})
+
+    def _add(self, texts: Mapping[bytes, tuple[int, int, int, int]]) -> None:
+        """Remember texts; of each its hash and the last three columns of its entry."""
+        rows: list[tuple[int, int, int]] = []
+        entries: list[tuple[int, ...]] = []
+        start = self.used_bytes
+        for text, (hashed, *facts) in texts.items():
+            entries.append((hashed, start, len(text), self.used_words + len(rows), *facts))
+            start += len(text)
+            for word in self.split.split_chunk(text.decode()):
+                rows.append((len(word.encode()), len(word), word_bits(word) | self.stops.get(word, 0)))
+        held = _roomy(self.tables.entries, self.count + len(entries) + 1)
+        words = _roomy(self.tables.words, self.used_words + len(rows))
+        store = _roomy(self.tables.store, start)
+        store[self.used_bytes : start] = np.frombuffer(b"".join(texts), np.uint8)
+        words[self.used_words : self.used_words + len(rows)] = np.array(rows, np.int32).reshape(-1, 3)
+        held[self.count : self.count + len(entries)] = np.array(entries, np.int64).reshape(-1, 7)
+        self.used_bytes, self.used_words = start, self.used_words + len(rows)
+        held[self.count + len(entries), 3] = self.used_words
+        for hashed, _, _, _, what, *_ in entries:
+            self.tables.filter[hashed & (len(self.tables.filter) - 1)] |= what
+        self.tables = self.tables._replace(entries=held, words=words, store=store)
+        self._place(len(entries))
+
+    def _place(self, new: int) -> None:
+        """Give slots to the last `new` entries, or to all in a wider table."""
+        first, self.count = self.count, self.count + new
+        if 2 * self.count > len(self.tables.slots):
+            self.tables = self.tables._replace(slots=np.full(1 << (2 * self.count).bit_length() + 1, -1, np.int32))
+            first = 0
+        mask = len(self.tables.slots) - 1
+        slots = self.tables.slots.data
+        for entry, hashed in enumerate(self.tables.entries[first : self.count, 0].tolist(), first):
+            slot = hashed & mask
+            while slots[slot] >= 0:
+                slot = (slot + 1) & mask
+            slots[slot] = entry
+
+
+def _facts(split: Splitter, stops: Mapping[str, int]) -> dict[bytes, tuple[int, int, int]]:
+    """Return what the kernels must know of texts by heart: what it is, how far it reaches, its number."""
+    bits: dict[str, int] = dict.fromkeys(split.exceptions, _EXCEPTION | _CHUNK)
+    reach: dict[str, int] = {}
+    for words in split._joined if split.infix else ():
+        bits["".join(words)] |= _JOINED
+        reach[words[0]] = max(reach.get(words[0], 0), len("".join(words).encode()))
+    for text in (*reach, *stops):
+        bits[text] = bits.get(text, 0) | _WORD
+    for text in _BEHIND_DIGIT:
+        bits[text] = bits.get(text, 0) | _BEHIND
+    return {text.encode(): (bit, reach.get(text, 0), stops.get(text, 0)) for text, bit in bits.items()}
+
+
+def _roomy(array: np.ndarray, size: int) -> np.ndarray:
+    if size <= len(array):
+        return array
+    wider = np.zeros((max(2 * len(array), size), *array.shape[1:]), array.dtype)
+    wider[: len(array)] = array
+    return wider
+
+
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+_POWERS = np.multiply.accumulate(np.append(np.uint64(1), np.full(1023, _BASE)))
+
+
+def chunk_hash(chunk: bytes) -> int:
+    """Return the hash `cut_words` looks a chunk up by; equal hashes are told apart by the bytes."""
+    out = 0
+    for byte in chunk:
+        out = (out * int(_BASE) + byte + 1) & 0xFFFFFFFFFFFFFFFF
+    return (((out ^ (out >> 29)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF) >> 33
+
+
+@part
+def text_hash(running: Any, start: int, stop: int) -> Any:
+    """Return the hash of a piece of a text from those of the text up to each byte: numbers with the bytes as digits."""
+    power, rest = np.uint64(1), stop - start
+    while rest >= len(_POWERS):
+        power, rest = power * _POWERS[-1], rest - len(_POWERS) + 1
+    return running[stop] - running[start] * (power * _POWERS[rest])
+
+
+@part
+def spread(h: Any) -> int:
+    """Return 31 bits of a hash that all its bits had a say in."""
+    return i64(((h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)) >> np.uint64(33))
+
+
+@part
+def point_at(data: Any, i: int) -> int:
+    """Return the code point that begins at byte `i`."""
+    byte = i64(data[i])
+    if byte < 128:
+        return byte
+    if byte < 0xE0:
+        return ((byte & 31) << 6) | (i64(data[i + 1]) & 63)
+    if byte < 0xF0:
+        return ((byte & 15) << 12) | ((i64(data[i + 1]) & 63) << 6) | (i64(data[i + 2]) & 63)
+    return (
+        ((byte & 7) << 18) | ((i64(data[i + 1]) & 63) << 12) | ((i64(data[i + 2]) & 63) << 6) | (i64(data[i + 3]) & 63)
+    )
+
+
+@part
+def width_at(data: Any, i: int) -> int:
+    """Return the bytes of the character that begins at byte `i`."""
+    byte = i64(data[i])
+    return 1 + (byte >= 0xC0) + (byte >= 0xE0) + (byte >= 0xF0)
+
+
+#: White space below 33, as bits.
+_BLANKS = sum(1 << point for point in range(33) if chr(point).isspace())
+
+
+@part
+def blank_at(data: Any, i: int) -> int:
+    """Return the bytes of the white space that begins at byte `i`, as `str.isspace` has it; 0: none does."""
+    byte = i64(data[i])
+    if byte < 128:
+        return i64(byte <= 32 and _BLANKS >> byte & 1)
+    if byte == 0xC2:
+        return 2 * i64(data[i + 1] == 0xA0 or data[i + 1] == 0x85)
+    if 0xE1 <= byte <= 0xE3:
+        second, third = data[i + 1], data[i + 2]
+        if byte == 0xE2 and second == 0x80:
+            return 3 * i64(third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF)
+        return 3 * i64(
+            (byte == 0xE3 and second == 0x80 and third == 0x80)
+            or (byte == 0xE2 and second == 0x81 and third == 0x9F)
+            or (byte == 0xE1 and second == 0x9A and third == 0x80)
+        )
+    return 0
+
+
+@part
+def ends_line(data: Any, i: int) -> bool:
+    """Tell whether the white space that begins at byte `i` ends a line, as `str.splitlines` has it."""
+    byte = data[i]
+    if byte < 128:
+        return 10 <= byte <= 13 or 28 <= byte <= 30
+    if byte == 0xC2:
+        return data[i + 1] == 0x85
+    return byte == 0xE2 and data[i + 1] == 0x80 and (data[i + 2] == 0xA8 or data[i + 2] == 0xA9)
+
+
+# ── the rules of `Splitter`, compiled ────────────────────────────────────────────────────────────────────────────────
+
+
+@kernel
+def look_up(data: Any, start: int, stop: int, key: int, tables: Any, want: int) -> int:
+    """Return the entry of a text with this hash that is one of what is wanted; -1: there is none."""
+    mask = len(tables.slots) - 1
+    slot = key & mask
+    while tables.slots[slot] >= 0:
+        entry = i64(tables.slots[slot])
+        if tables.entries[entry, 0] == key and tables.entries[entry, 2] == stop - start:
+            at, k = tables.entries[entry, 1], 0
+            while k < stop - start and tables.store[at + k] == data[start + k]:
+                k += 1
+            if k == stop - start and tables.entries[entry, 4] & want:
+                return entry
+        slot = (slot + 1) & mask
+    return -1
+
+
+@part
+def find_entry(data: Any, running: Any, start: int, stop: int, tables: Any, want: int) -> int:
+    """Return the entry of a text that is one of what is wanted; -1: there is none, as the filter mostly tells."""
+    if stop <= start:
+        return -1
+    key = spread(text_hash(running, start, stop))
+    if not tables.filter[key & (len(tables.filter) - 1)] & want:
+        return -1
+    return look_up(data, start, stop, key, tables, want)
+
+
+@part
+def find_exception(data: Any, running: Any, start: int, stop: int, tables: Any) -> int:
+    """Return the entry of an exception; -1: the text is none."""
+    if stop - start > tables.longest:
+        return -1
+    return find_entry(data, running, start, stop, tables, _EXCEPTION)
+
+
+@part
+def kind_at(data: Any, i: int, kinds: Any) -> int:
+    """Return what the character that begins at byte `i` is, as `kind_table` has it."""
+    return i64(kinds[point_at(data, i) & 0xFFFF])
+
+
+@part
+def back_from(data: Any, i: int) -> int:
+    """Return where the character before byte `i` begins."""
+    i -= 1
+    while data[i] & 0xC0 == 0x80:
+        i -= 1
+    return i
+
+
+@part
+def front_size(data: Any, start: int, stop: int, kinds: Any) -> int:
+    """Return the bytes of the mark at the begin of a text, 0: none."""
+    byte = data[start]
+    if kind_at(data, start, kinds) & _FRONT:
+        return width_at(data, start)
+    if byte == 43:
+        return i64(start + 1 == stop or not 48 <= data[start + 1] <= 57)
+    if byte == 46:
+        run = 1
+        while start + run < stop and data[start + run] == 46:
+            run += 1
+        return run if run > 1 else 0
+    # US$, C$ and A$.
+    if byte == 85 and stop - start > 2 and data[start + 1] == 83 and data[start + 2] == 36:
+        return 3
+    return 2 if (byte == 65 or byte == 67) and stop - start > 1 and data[start + 1] == 36 else 0
+
+
+@part
+def back_size(data: Any, running: Any, start: int, stop: int, tables: Any) -> int:
+    """Return the bytes of the mark, 's, or unit behind a number at the end of a text, 0: none."""
+    if stop <= start:
+        return 0
+    at = back_from(data, stop)
+    kind, byte = kind_at(data, at, tables.kinds), data[at]
+    if kind & _BACK:
+        # Two … are one mark.
+        two = at - start >= 3 and point_at(data, at) == 0x2026 and point_at(data, back_from(data, at)) == 0x2026
+        return 6 if two else stop - at
+    if byte == 46:
+        return dots_size(data, start, stop, tables.kinds)
+    if (byte == 83 or byte == 115) and at > start:
+        mark = back_from(data, at)
+        if data[mark] == 39 or point_at(data, mark) == 0x2019:
+            return stop - mark
+    if kind & _UNIT_END:
+        # The longest unit has five characters.
+        for _ in range(5):
+            if at == start:
+                return 0
+            before = back_from(data, at)
+            if 48 <= data[before] <= 57:
+                return stop - at if find_entry(data, running, at, stop, tables, _BEHIND) >= 0 else 0
+            at = before
+    return 0
+
+
+@part
+def dots_size(data: Any, start: int, stop: int, kinds: Any) -> int:
+    """Return how many full stops at the end of a text are a mark."""
+    run = 1
+    while stop - run > start and data[stop - run - 1] == 46:
+        run += 1
+    if run > 1:
+        return run
+    if stop - 1 == start:
+        return 0
+    one = back_from(data, stop - 1)
+    kind, byte = kind_at(data, one, kinds), data[one]
+    if kind & _STOPS:
+        return 1
+    if one == start:
+        return 0
+    two = back_from(data, one)
+    if (byte == 67 or byte == 70 or byte == 75) and point_at(data, two) == 0xB0:
+        return 1
+    return i64(kind & _CAPITAL > 0 and kind_at(data, two, kinds) & _CAPITAL > 0)
+
+
+@part
+def inside_size(data: Any, start: int, i: int, stop: int, tables: Any) -> int:
+    """Return the bytes of what is cut out of the inside of a text at byte `i`, 0: nothing."""
+    kinds, point, width = tables.kinds, point_at(data, i), width_at(data, i)
+    if point == 46 and i + 1 < stop and data[i + 1] == 46:
+        run = 2
+        while i + run < stop and data[i + run] == 46:
+            run += 1
+        return run
+    if point == 0x2026 or kinds[point] & _ICON:
+        return width
+    if i == start or i + width >= stop:
+        return 0
+    before, after = kind_at(data, back_from(data, i), kinds), kind_at(data, i + width, kinds)
+    if point == 46:
+        return i64(before & (_LOW | _QUOTE) > 0 and after & (_CAPITAL | _QUOTE) > 0)
+    if point == 44:
+        return i64(before & _ALPHA > 0 and after & _ALPHA > 0)
+    if point == 58 or 60 <= point <= 62 or point == 47:
+        return i64(before & (_ALPHA | _DIGIT) > 0 and after & _ALPHA > 0)
+    signs = point == 42 or point == 43 or point == 45 or point == 94
+    if signs and before & _DIGIT and (after & _DIGIT or data[i + width] == 45):
+        return 1
+    if not before & (_ALPHA | _DIGIT if tables.marks == 2 else _ALPHA):
+        return 0
+    return hyphen_size(data, i, stop, kinds)
+
+
+@part
+def hyphen_size(data: Any, i: int, stop: int, kinds: Any) -> int:
+    """Return the bytes of the hyphen at byte `i` that a letter follows: up to three -, up to two —, – or ~."""
+    point, width = point_at(data, i), width_at(data, i)
+    if point != 45 and point != 0x2013 and point != 0x2014 and point != 126:
+        return 0
+    most = 3 if point == 45 else 2 if point == 0x2014 else 1
+    for count in range(1, most + 1):
+        at = i + count * width
+        if at >= stop:
+            return 0
+        if kind_at(data, at, kinds) & _ALPHA:
+            return count * width
+        if point_at(data, at) != point:
+            return 0
+    return 0
+
+
+@part
+def is_host_letter(data: Any, i: int, kinds: Any) -> bool:
+    """Tell whether a character may begin and end a part of a host's name."""
+    point = point_at(data, i)
+    return point >= 0xA1 or (point < 128 and kinds[point] & (_ALPHA | _DIGIT) > 0)
+
+
+@part
+def host_begin(data: Any, start: int, stop: int, kinds: Any) -> int:
+    """Return where the host of a link would begin, behind http:// or the like; -1: Python must look."""
+    k = start
+    while k < stop and (kind_at(data, k, kinds) & (_ALPHA | _DIGIT) or 43 <= data[k] <= 46 or data[k] == 95):
+        if data[k] >= 128 or data[k] == 44:
+            break
+        k += 1
+    for at in range(k, stop - 2):
+        if data[at] == 58 and data[at + 1] == 47 and data[at + 2] == 47:
+            if at == k and k - start > 1:
+                return at + 3
+            return -1 if data[k] >= 128 else start
+    return start
+
+
+@part
+def is_link(data: Any, start: int, stop: int, kinds: Any) -> int:
+    """Tell whether a text is a link: 1, it is; 0, it is not; -1, Python must look."""
+    dots = ats = 0
+    for k in range(start, stop):
+        dots, ats = dots + (data[k] == 46), ats + (data[k] == 64)
+    if dots == 0 or ats > 0:
+        return -1 if dots > 0 else 0
+    at = host_begin(data, start, stop, kinds)
+    if at < 0:
+        return -1
+    begin = at
+    number = at < stop and 48 <= data[at] <= 57
+    dots = chars = 0
+    letter = False
+    while at < stop:
+        byte = data[at]
+        if byte == 46:
+            if chars > 64 or not letter:
+                return 0
+            dots, begin, chars, letter = dots + 1, at + 1, 0, False
+        else:
+            letter = is_host_letter(data, at, kinds)
+            if not letter and byte != 95 and byte != 45:
+                break
+            if not letter and chars == 0:
+                return 0
+            chars += 1
+        at += width_at(data, at)
+    if number and dots == 3 and begin < stop and 48 <= data[begin] <= 57:
+        return -1
+    if dots == 0 or not 2 <= chars <= 63:
+        return 0
+    k = begin
+    while k < at:
+        if not kind_at(data, k, kinds) & _LOW:
+            return 0
+        k += width_at(data, k)
+    return ends_host(data, at, stop)
+
+
+@part
+def ends_host(data: Any, at: int, stop: int) -> int:
+    """Tell whether a host may end at byte `at`: 1, before the end, a port or a path; 0, no; -1, Python must look."""
+    if at < stop and data[at] == 58:
+        begin = at + 1
+        at = begin
+        while at < stop and 48 <= data[at] <= 57:
+            at += 1
+        if at < stop and data[at] >= 128:
+            return -1
+        if not 2 <= at - begin <= 5:
+            return 0
+    return i64(at == stop or data[at] == 47 or data[at] == 63 or data[at] == 35)
+
+
+@part
+def write_word(data: Any, running: Any, start: int, stop: int, tables: Any, words: Any, w: int) -> int:
+    """Write the row of a word; return the row behind it."""
+    chars, first, every, at = 0, 0, 0x7FFFFFFF, start
+    some = 0
+    while at < stop:
+        first = kind_at(data, at, tables.kinds)
+        every, some = every & first, some | first
+        at, chars = at + width_at(data, at), chars + 1
+    bits = 0 if every & _SYMBOL else PLAIN
+    bits |= LETTER if some & _ISALPHA else 0
+    bits |= ENDS if chars == 1 and first & _SENTENCE else 0
+    bits |= MARK if every & _PUNCTUATION else 0
+    if stop - start <= tables.longest:
+        entry = find_entry(data, running, start, stop, tables, _WORD)
+        bits |= tables.entries[entry, 6] if entry >= 0 else 0
+    words[w, 0], words[w, 1], words[w, 2] = stop - start, chars, bits
+    return w + 1
+
+
+@part
+def copy_words(tables: Any, entry: int, words: Any, w: int) -> int:
+    """Write the words of an entry; return the row behind them."""
+    for row in range(tables.entries[entry, 3], tables.entries[entry + 1, 3]):
+        words[w, 0], words[w, 1], words[w, 2] = tables.words[row, 0], tables.words[row, 1], tables.words[row, 2]
+        w += 1
+    return w
+
+
+@part
+def cut_inside(data: Any, running: Any, start: int, stop: int, tables: Any, words: Any, w: int) -> int:
+    """Write what is left of a chunk without the marks at its ends; -1: Python must split it."""
+    some = 0
+    for k in range(start, stop):
+        some |= tables.kinds[data[k]] if data[k] < 128 else _INSIDE
+    if not some & _INSIDE:
+        return write_word(data, running, start, stop, tables, words, w)
+    link = is_link(data, start, stop, tables.kinds)
+    if link != 0:
+        return write_word(data, running, start, stop, tables, words, w) if link > 0 else -1
+    at = i = start
+    while i < stop:
+        size = 0
+        if kind_at(data, i, tables.kinds) & _INSIDE:
+            size = inside_size(data, start, i, stop, tables)
+        if size > 0 and i > start:
+            if at < i:
+                w = write_word(data, running, at, i, tables, words, w)
+            w = write_word(data, running, i, i + size, tables, words, w)
+            at = i + size
+        i += size if size > 0 else width_at(data, i)
+    return write_word(data, running, at, stop, tables, words, w) if at < stop else w
+
+
+@part
+def may_join(data: Any, running: Any, start: int, words: Any, first: int, stop: int, tables: Any) -> bool:
+    """Tell whether words beside each other may spell an exception."""
+    for row in range(first, stop - 1):
+        at = start + words[row, 0]
+        reach = 0
+        if words[row, 0] <= tables.longest:
+            entry = find_entry(data, running, start, at, tables, _WORD)
+            reach = tables.entries[entry, 5] if entry >= 0 else 0
+        for behind in range(row + 1, stop):
+            at += words[behind, 0]
+            if at - start > reach:
+                break
+            if find_entry(data, running, start, at, tables, _JOINED) >= 0:
+                return True
+        start += words[row, 0]
+    return False
+
+
+@part
+def split_piece(data: Any, running: Any, start: int, stop: int, tables: Any, words: Any, w: int, behind: Any) -> int:
+    """Split a chunk, or a piece of one, as `Splitter` does.
+
+    Parameters
+    ----------
+    data : (n,) uint8
+        UTF-8 without white space.
+    running : (n + 1,) uint64
+        Hash of it up to each byte.
+    start, stop : int
+        The bytes of the piece.
+    tables : Tables
+    words : (room, 3) int32
+        Written: bytes, characters and bits of each word.
+    w : int
+        Row of the first.
+    behind : (stop - start,) int64
+        Scratch: bytes of the marks taken off the end.
+
+    Returns
+    -------
+    int
+        The row behind the last word; -1: only Python can tell.
+    """
+    if tables.marks == 0:
+        return write_word(data, running, start, stop, tables, words, w)
+    first, begin, taken = w, start, 0
+    found = find_exception(data, running, start, stop, tables)
+    while start < stop and found < 0:
+        front = front_size(data, start, stop, tables.kinds)
+        back = 0
+        if front > 0:
+            found = find_exception(data, running, start + front, stop, tables)
+        if found < 0:
+            back = back_size(data, running, start + front, stop, tables)
+            if back > 0:
+                found = find_exception(data, running, start, stop - back, tables)
+                front = front if found < 0 else 0
+        if front > 0:
+            w = write_word(data, running, start, start + front, tables, words, w)
+        if back > 0:
+            behind[taken] = back
+            taken += 1
+        if front + back == 0:
+            break
+        start, stop = start + front, stop - back
+        if found < 0 and front > 0 and back > 0:
+            found = find_exception(data, running, start, stop, tables)
+    if found >= 0:
+        w = copy_words(tables, found, words, w)
+    elif start < stop:
+        w = cut_inside(data, running, start, stop, tables, words, w)
+    for at in range(taken - 1, -1, -1):
+        if w >= 0:
+            w = write_word(data, running, stop, stop + behind[at], tables, words, w)
+            stop += behind[at]
+    if w - first > 1 and may_join(data, running, begin, words, first, w, tables):
+        return -1
+    return w
+
+
+#: Columns of the lines `cut_words` writes: where the text of a line without white space at its ends begins and stops,
+#: in bytes and in characters; the last character of its line end; chunks; characters of the longest chunk; sentences;
+#: number of its first word and where it stands in `glued`, which are told of a row behind the last line, too; opening
+#: braces; whether it begins with a bullet (1) and ends in an ellipsis (2).
+LEAD, TRAIL, LEAD_CHAR, TRAIL_CHAR, LINE_END, CHUNKS, LONGEST, SENTENCES, FIRST_WORD, GLUED, BRACES, SHAPE = range(12)
+
+#: What `cut_words` tells of a text: words, lines, line feeds, pieces that are missing, whether there was no room; words
+#: that are more than marks and their characters, words with a letter, words that are stop words, different stop words;
+#: lines with a bullet, lines that end in an ellipsis, sentences of all lines.
+(
+    WORDS, LINES, FEEDS, MISSING, NO_ROOM, PLAIN_WORDS, PLAIN_CHARS, LETTERED, STOPS, DIFFERENT_STOPS,
+    BULLETS, ELLIPSES, ALL_SENTENCES,
+) = range(13)  # fmt: skip
+
+
+@part
+def line_shape(data: Any, start: int, stop: int) -> int:
+    """Return 1 for a line that begins with a bullet, with 2 where it ends in an ellipsis."""
+    if stop == start:
+        return 0
+    first = point_at(data, start)
+    dots = stop - start > 2 and data[stop - 1] == 46 and data[stop - 2] == 46 and data[stop - 3] == 46
+    return i64(first == 45 or first == 0x2022) + 2 * i64(dots or point_at(data, back_from(data, stop)) == 0x2026)
+
+
+# What a byte of ASCII that is no white space is, as bits: a letter, something else, an opening brace.
+_PLAIN_BYTES = np.array(
+    [(1 if chr(b).isalpha() else 2 + 4 * (b == 123)) * (32 < b < 128) for b in range(256)], np.uint8
+)
+
+
+@part
+def read_piece(data: Any, i: int, chars: int, scripts: Any, tables: Any, glued: Any, running: Any, g: int) -> Any:
+    """Read a piece of a chunk: up to white space, `LONG` characters of it, or a character that is a word.
+
+    Parameters
+    ----------
+    data : (n,) uint8
+    i : int
+        Its first byte.
+    chars : int
+        Characters of the chunk before it.
+    scripts, tables : see `cut_words`
+    glued : (n,) uint8
+    running : (n + 1,) uint64
+        Written: the piece without white space, and the hash up to each byte.
+    g : int
+        Where in `glued` it goes.
+
+    Returns
+    -------
+    int, int, int, int, int
+        The byte behind it; its characters; opening braces; 1 where it is a word by itself, 2 where only Python can
+        split it, 3 where it is A to Z alone, else 0; and the bits of that word.
+    """
+    start, n, count, braces = i, len(data), 0, 0
+    total = running[g]
+    if len(scripts) > 0 and 0xE0 <= data[i] < 0xF0:
+        # Most pieces of a Chinese text are one character of three bytes.
+        kind = i64(scripts[point_at(data, i)])
+        on_top = i + 3 < n and 0xE0 <= data[i + 3] < 0xF0 and scripts[point_at(data, i + 3)] & 64 > 0
+        if kind & 192 == 128 and not on_top:
+            for k in range(i, i + 3):
+                glued[g] = data[k]
+                total = total * _BASE + np.uint64(data[k] + 1)
+                g += 1
+                running[g] = total
+            return i + 3, 1, 0, 1, kind & 15
+    # Most pieces are ASCII: the loop for any character needs longer.
+    limit, kinds = min(n, i + LONG - chars % LONG), 0
+    while i < limit:
+        byte = data[i]
+        kind = _PLAIN_BYTES[byte]
+        if kind == 0:
+            break
+        kinds |= kind
+        glued[g] = byte
+        total = total * _BASE + np.uint64(byte + 1)
+        i, g = i + 1, g + 1
+        running[g] = total
+    if kinds & 4:
+        for k in range(start, i):
+            braces += data[k] == 123
+    count = i - start
+    if i < n and (data[i] == 32 or data[i] == 10):
+        return i, count, braces, 3 if kinds == 1 else 0, PLAIN | LETTER
+    what, bits = 0, 0
+    while i < n and blank_at(data, i) == 0 and (count == 0 or (chars + count) % LONG > 0):
+        width = width_at(data, i)
+        kind = 0
+        if len(scripts) > 0 and width > 2:
+            point = point_at(data, i)
+            # Planes 2 and 3 hold Han alone, up to U+323AF.
+            kind = 128 | PLAIN | LETTER if 0x20000 <= point <= 0x323AF else 0
+            if width == 3:
+                kind = i64(scripts[point])
+        if what == 1 and not kind & 64:
+            break
+        if what != 1 and kind & 128:
+            if count > 0:
+                break
+            what, bits = 1, kind & 15
+        elif what == 1:
+            # A mark on top of the character: letters among them make the word one with a letter.
+            bits = (bits | (kind & (PLAIN | LETTER))) & ~(ENDS | (0 if kind & MARK else MARK))
+        elif width == 4:
+            what = 2
+        braces += data[i] == 123
+        for k in range(i, i + width):
+            glued[g] = data[k]
+            total = total * _BASE + np.uint64(data[k] + 1)
+            g += 1
+            running[g] = total
+        i, count = i + width, count + 1
+    return i, count, braces, what, bits
+
+
+@kernel
+def cut_words(
+    data: Any, scripts: Any, tables: Any, words: Any, glued: Any, running: Any, lines: Any, feeds: Any, missing: Any,
+    behind: Any, seen: Any, told: Any,
+) -> None:  # fmt: skip
+    """Cut a text into lines, chunks and words.
+
+    Parameters
+    ----------
+    data : (n,) uint8
+        UTF-8.
+    scripts : (65536,) or (0,) uint8
+        `script_table`; empty: no character is a word by itself.
+    tables : Tables
+        Of a `Seen`.
+    words : (room, 3) int32
+        Written: bytes, characters and bits of each word.
+    glued : (n,) uint8
+        Written: the text without white space.
+    running : (n + 1,) uint64
+        Written: the hash of that up to each byte.
+    lines : (room, 12) int64
+        Written: see `LEAD`.
+    feeds : (room, 3) int64
+        Written: of each line feed its byte, its character, and where it would stand in `glued`.
+    missing : (room, 3) int64
+        Written: first and last byte and hash of pieces to be split and added first; then this is to be run again.
+    behind : (4 * LONG,) int64
+        Scratch.
+    seen : (stop words + 1,) uint8
+        Scratch.
+    told : (13,) int64
+        Written: see `WORDS`.
+    """
+    n, w, g, line, lost = len(data), 0, 0, 0, 0
+    char = i = feed = 0
+    running[0] = 0
+    told[NO_ROOM] = 1
+    while i < n:
+        # One line: up to a line end, which is read with it.
+        if line + 1 >= len(lines):
+            return
+        lead = trail = i
+        lead_char = trail_char = char
+        chunks = longest = sentences = braces = 0
+        lines[line, FIRST_WORD], lines[line, GLUED] = w, g
+        gap = 0
+        ended = False
+        after_line = False
+        while i < n and not after_line:
+            size = blank_at(data, i)
+            if size > 0:
+                # Two blanks, or any other white space, are a word for the sentences (1: one blank, 2: more).
+                gap = 1 if gap == 0 and data[i] == 32 else 2
+                after_line = data[i] != 32 and ends_line(data, i)
+                if data[i] == 13 and i + 1 < n and data[i + 1] == 10:
+                    size, char = 2, char + 1
+                i, char = i + size, char + 1
+                if data[i - 1] == 10:
+                    feeds[feed, 0], feeds[feed, 1], feeds[feed, 2] = i - 1, char - 1, g
+                    feed += 1
+                continue
+            if chunks == 0:
+                lead, lead_char = i, char
+            elif gap == 2 and ended:
+                sentences, ended = sentences + 1, False
+            gap = chunk_chars = 0
+            while i < n and blank_at(data, i) == 0:
+                start, begin, before = i, g, w
+                i, chars, opened, what, bits = read_piece(data, i, chunk_chars, scripts, tables, glued, running, g)
+                g, chunk_chars, braces = g + i - start, chunk_chars + chars, braces + opened
+                if w + (i - start) + 8 >= len(words) or lost >= len(missing):
+                    return
+                if what == 3:
+                    what = 1
+                    if i - start <= tables.longest:
+                        found = find_entry(glued, running, begin, g, tables, _EXCEPTION | _WORD)
+                        if found >= 0:
+                            bits |= tables.entries[found, 6]
+                            what = 0 if tables.entries[found, 4] & _EXCEPTION else 1
+                if what == 1:
+                    words[w, 0], words[w, 1], words[w, 2] = i - start, chars, bits
+                    w += 1
+                else:
+                    w = -1
+                    if what == 0:
+                        w = split_piece(glued, running, begin, g, tables, words, before, behind)
+                    if w < 0:
+                        found = find_entry(glued, running, begin, g, tables, _CHUNK)
+                        if found >= 0:
+                            w = copy_words(tables, found, words, before)
+                        else:
+                            missing[lost, 0], missing[lost, 1] = start, i
+                            missing[lost, 2] = spread(text_hash(running, begin, g))
+                            lost, w = lost + 1, before
+                for k in range(before, w):
+                    bits = i64(words[k, 2])
+                    if ended and not bits & (ENDS | MARK):
+                        sentences, ended = sentences + 1, False
+                    elif bits & ENDS:
+                        ended = True
+            char += chunk_chars
+            chunks += 1
+            longest = max(longest, chunk_chars)
+            trail, trail_char = i, char
+        lines[line, LEAD], lines[line, TRAIL] = lead, trail
+        lines[line, LEAD_CHAR], lines[line, TRAIL_CHAR], lines[line, LINE_END] = lead_char, trail_char, char - 1
+        lines[line, CHUNKS], lines[line, LONGEST] = chunks, longest
+        lines[line, SENTENCES], lines[line, BRACES] = sentences + (chunks > 0), braces
+        lines[line, SHAPE] = line_shape(data, lead, trail)
+        line += 1
+    lines[line, FIRST_WORD], lines[line, GLUED] = w, g
+    told[WORDS], told[LINES], told[FEEDS], told[MISSING], told[NO_ROOM] = w, line, feed, lost, 0
+    sum_up(words, lines, seen, told)
+
+
+@part
+def sum_up(words: Any, lines: Any, seen: Any, told: Any) -> None:
+    """Count words and lines by their kind; see `cut_words`."""
+    plain = chars = lettered = stopped = different = 0
+    for k in range(len(seen)):
+        seen[k] = 0
+    for k in range(told[WORDS]):
+        bits = i64(words[k, 2])
+        if bits & PLAIN:
+            plain, chars = plain + 1, chars + words[k, 1]
+        lettered += (bits & LETTER) >> 1
+        if bits >> STOP:
+            stopped += 1
+            different += seen[bits >> STOP] == 0
+            seen[bits >> STOP] = 1
+    told[PLAIN_WORDS], told[PLAIN_CHARS], told[LETTERED] = plain, chars, lettered
+    told[STOPS], told[DIFFERENT_STOPS] = stopped, different
+    bullets = ellipses = sentences = 0
+    for k in range(told[LINES]):
+        bullets, ellipses = bullets + (lines[k, SHAPE] & 1), ellipses + (lines[k, SHAPE] >> 1)
+        sentences += lines[k, SENTENCES]
+    told[BULLETS], told[ELLIPSES], told[ALL_SENTENCES] = bullets, ellipses, sentences
+
+
 class Cutter:
     """Cuts text after text into words with the same arrays.
 
@@ -1074,37 +1420,31 @@ class Cutter:
 
     Attributes
     ----------
-    words, lines : arrays
-        What `cut_words` wrote for the last text, and `word_count`, `line_count` how much of them.
-    plain, plain_chars, lettered, stops, different_stops : int
-        Words that are more than marks, their characters, words with a letter, words that are stop words, and how many
-        different ones.
-    bullet_lines, ellipsis_lines : int
-        Lines that begin with a bullet, and that end in an ellipsis.
+    told : (13,) int64
+        How much there is of the last text; see `WORDS`.
+    words, glued, running, lines, feeds : arrays
+        What `cut_words` wrote for the last text.
 
     Examples
     --------
     >>> cutter = Cutter(splitter("english"), ("the",))
     >>> cutter.cut("See the end. (The end.)".encode())
-    >>> cutter.word_count, cutter.plain, cutter.stops, cutter.lines[0, SENTENCES].item()
-    (9, 5, 1, 2)
+    >>> cutter.told[[WORDS, PLAIN_WORDS, STOPS, ALL_SENTENCES]].tolist()
+    [9, 5, 1, 2]
     """
 
     def __init__(self, split: Splitter, stop_words: tuple[str, ...] = ()) -> None:
         self.seen = Seen(split, stop_words)
-        self.tables = (
-            0 if split.infix is None else 2 if split.name == "english" else 1,
-            letter_table(),
-            script_table() if split.characters else np.zeros(0, np.uint8),
-        )
-        self.told = np.zeros(11, np.int64)
-        self.found = np.zeros(len(stop_words) + 1, np.uint8)
+        self.scripts = script_table() if split.characters else np.zeros(0, np.uint8)
+        self.told = np.zeros(13, np.int64)
+        self._scratch = (np.zeros(4 * LONG, np.int64), np.zeros(len(stop_words) + 1, np.uint8))
         self._make_room(1 << 16)
 
     def _make_room(self, size: int) -> None:
         self.words = np.zeros((size // 2 + 64, 3), np.int32)
-        self.glued = np.zeros(size, np.uint8)
-        self.lines = np.zeros((size // 8 + 64, 11), np.int64)
+        self.glued, self.running = np.zeros(size, np.uint8), np.zeros(size + 1, np.uint64)
+        self.lines = np.zeros((size // 8 + 64, 12), np.int64)
+        self.feeds = np.zeros((len(self.lines), 3), np.int64)
         self.missing = np.zeros((size // 8 + 64, 3), np.int64)
 
     def cut(self, utf8: bytes) -> None:
@@ -1115,20 +1455,17 @@ class Cutter:
             self._make_room(len(utf8))
         data = np.frombuffer(utf8, np.uint8)
         while self._unfinished(data):
-            rows = self.missing[: self.told[2]].tolist()
+            rows = self.missing[: self.told[MISSING]].tolist()
             self.seen.add({utf8[start:stop]: hashed for start, stop, hashed in rows})
 
     def _unfinished(self, data: np.ndarray) -> bool:
-        seen = self.seen
-        known = (seen.slots, seen.entries, seen.words, seen.store)
-        cut_words(data, *self.tables, *known, self.words, self.glued, self.lines, self.missing, self.found, self.told)
-        if self.told[3]:
+        written = (self.words, self.glued, self.running, self.lines, self.feeds, self.missing)
+        cut_words(data, self.scripts, self.seen.tables, *written, *self._scratch, self.told)
+        if self.told[NO_ROOM]:
+            self.told[MISSING] = 0
             self._make_room(2 * max(len(self.glued), 8 * len(data)))
             return True
-        self.word_count, self.line_count, missing, _, *counts = self.told.tolist()
-        self.plain, self.plain_chars, self.lettered, self.stops, self.different_stops, *shapes = counts
-        self.bullet_lines, self.ellipsis_lines = shapes
-        return bool(missing)
+        return bool(self.told[MISSING])
 
 
 #: Chunks remembered before a new text begins afresh: about 50 MB.

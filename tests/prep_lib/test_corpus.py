@@ -368,8 +368,8 @@ def test_what_is_to_be_kept_stands_in_the_page_and_is_no_furniture(page: corpus.
 def test_each_planted_case_of_the_web_is_there_once_and_is_what_it_says() -> None:
     planted = {page.planted: page for page in corpus.pages() if page.planted}
     assert sorted(planted) == [
-        "code", "definition_list", "listing", "mojibake", "navigation", "repeated_block", "table_with_list",
-        "wrong_charset",
+        "code", "definition_list", "listing", "mojibake", "navigation", "near_twin", "repeated_block",
+        "table_with_list", "wrong_charset",
     ]  # fmt: skip
     assert len(planted) == sum(1 for page in corpus.pages() if page.planted)
     broken = planted["mojibake"]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from prep_lib import jit
-from prep_lib.jit import cache_folder, kernel
+from prep_lib.jit import cache_folder, kernel, part
 
 
 @kernel
@@ -24,6 +24,17 @@ def running_sum(values, start):
         total += values[at]
         out[at] = total
     return out
+
+
+@part
+def squared(x):
+    return x * x
+
+
+@kernel
+def squares(values, out):
+    for at in range(len(values)):
+        out[at] = squared(values[at])
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +63,27 @@ def test_a_kernel_made_inside_a_function_travels_whole():
 
     assert twice(3) == 6
     assert cloudpickle.loads(cloudpickle.dumps(twice)).python(4) == 8
+
+
+def test_a_kernel_calls_kernels():
+    values, out, twin = np.arange(5), np.zeros(5, np.int64), np.zeros(5, np.int64)
+    squares(values, out)
+    squares.python(values, twin)
+    assert out.tolist() == twin.tolist() == [0, 1, 4, 9, 16]
+    assert squared(3) == squared.python(3) == 9
+
+
+def test_a_kernel_of_another_file_that_changes_is_compiled_again(tmp_path):
+    (tmp_path / "above.py").write_text(
+        "from prep_lib.jit import kernel\nfrom below import f\n@kernel\ndef g(x):\n    return f(x)\nprint(g(1))\n"
+    )
+    env = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    said = []
+    for more in ("1", "1000"):
+        (tmp_path / "below.py").write_text(f"from prep_lib.jit import part\n@part\ndef f(x):\n    return x + {more}\n")
+        command = [sys.executable, "-B", "above.py"]
+        said.append(subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=True).stdout)
+    assert said == ["2\n", "1001\n"]
 
 
 def test_numba_is_not_loaded_before_the_first_call_and_the_cache_is_used_by_the_next_process(tmp_path):

@@ -7,6 +7,7 @@ import enum
 import functools
 import importlib
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -106,6 +107,47 @@ def test_the_front_door_leads_to_every_room(package):
     edit(package / "toy_b.py", "import numpy\n", "from prep_lib import Drop\n")
     assert {"prep_lib.record", "prep_lib.engine", "toy_b"} <= code_digest("toy_b").keys()
     assert "prep_lib.engine" not in code_digest("prep_lib.seeds")
+
+
+def test_what_is_known_of_a_module_is_kept_until_its_file_changes(package, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(keys, "SETTLED", -1)
+    made, digest = [], keys._digest_text
+    monkeypatch.setattr(keys, "_digest_text", lambda name, path: made.append(name) or digest(name, path))
+
+    def anew() -> dict[str, str]:
+        keys._known.cache_clear()
+        keys._digest_source.cache_clear()
+        made.clear()
+        return code_digest("toy_a")
+
+    try:
+        before = anew()
+        assert sorted(made) == sorted(before)
+        assert anew() == before
+        assert made == []
+        path = package / "toy_b.py"
+        about = path.stat()
+        edit(path, "x + 1", "x + 2")
+        os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+        assert changed({"code": before}, {"code": anew()}) == ["code of toy_b"]
+        assert made == ["toy_b"], "size and time of change are as before, and yet it is read"
+        keys._known().file.write_text("harmed")
+        assert anew() == code_digest("toy_a")
+        assert sorted(made) == sorted(before)
+        assert [found.suffix for found in keys._known().file.parent.glob("*") if found.is_file()] == [".json"]
+    finally:
+        keys._known.cache_clear()
+
+
+def test_a_file_written_just_now_is_not_remembered(package, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    keys._known.cache_clear()
+    try:
+        assert code_digest("toy_a")
+        assert keys._known().modules == {}
+    finally:
+        keys._known.cache_clear()
 
 
 def test_the_same_in_another_process():

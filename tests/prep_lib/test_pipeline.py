@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from prep_lib import engine
+from prep_lib import engine, seeds
 from prep_lib import files as fs
 from prep_lib.documents import Documents
 from prep_lib.errors import BadInput, BadParameter, BadRecord, NoSpace, RunLocked, TaskFailed, TooManyLost
@@ -131,6 +131,11 @@ def test_documents_are_drawn_and_found_as_a_run_reads_them(tmp_path: Path) -> No
     run_files([], tmp_path / "in", tmp_path / "out", engine="inline")
     assert draw(tmp_path / "in", 0) == list(Documents(tmp_path / "out"))
     assert draw(tmp_path / "in", 7) == draw(tmp_path / "out", 7)
+    for size in (1, 7, 52, 60):
+        lots = sorted(seeds.key(42, "sample", doc.id) for doc in draw(tmp_path / "in", 0))[:size]
+        assert draw(tmp_path / "in", size) == [
+            doc for doc in draw(tmp_path / "in", 0) if seeds.key(42, "sample", doc.id) in lots
+        ]
     found = original(tmp_path / "in", "a.jsonl#L3")
     assert isinstance(found, Document)
     assert found.text == "ab"

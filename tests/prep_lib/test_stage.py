@@ -52,35 +52,31 @@ class Short:
 
 @dataclass(frozen=True, kw_only=True)
 class Exact:
-    """A corpus stage without pairs: the first of equal texts stays."""
+    """A corpus stage of numbers alone: the first of equal texts stays."""
 
     name: str = "exact"
+    row: ClassVar = np.dtype([("key", "<i8")])
 
     def sketch(self, doc):
         if doc.text == "?":
             raise BadRecord("unreadable")
-        return hash(doc.text)
+        return np.array([(hash(doc.text),)], self.row)
 
-    def decide(self, rows, pairs, evidence):
-        assert (list(pairs), dict(evidence)) == ([], {})
-        return {at: Drop("exact_duplicate") for at, row in enumerate(rows) if row in rows[:at]}
+    def decide(self, seen):
+        keys = seen.rows["key"].tolist()
+        return {at: Drop("exact_duplicate") for at, row in enumerate(keys) if row in keys[:at]}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Near:
-    """A corpus stage with all four parts: equal first letters make a pair, equal sets of letters a twin."""
+    """A corpus stage that looks at a row a letter, and again at texts that share their first."""
 
     name: str = "near"
+    row: ClassVar = np.dtype([("letter", "<i8")])
     asked: ClassVar[list] = []
 
     def sketch(self, doc):
-        return doc.text[:1]
-
-    def pairs(self, rows):
-        places = defaultdict(list)
-        for at, row in enumerate(rows):
-            places[row].append(at)
-        return ((one, two) for group in places.values() for one in group for two in group if one < two)
+        return np.array([(ord(letter),) for letter in doc.text], self.row)
 
     def evidence(self, doc):
         self.asked.append(doc.text)
@@ -88,8 +84,18 @@ class Near:
             raise BadRecord("unreadable")
         return set(doc.text)
 
-    def decide(self, rows, pairs, evidence):
-        return {two: Drop("near_duplicate", twin=str(one)) for one, two in pairs if evidence[one] == evidence[two]}
+    def decide(self, seen):
+        firsts = defaultdict(list)
+        for at, row in zip(*np.unique(seen.owner, return_index=True), strict=True):
+            firsts[seen.rows["letter"][row]].append(int(at))
+        verdicts = {}
+        for group in (group for group in firsts.values() if len(group) > 1):
+            told = [(at, seen.evidence(at)) for at in group]
+            for place, (two, letters) in enumerate(told):
+                twin = next((one for one, other in told[:place] if letters is not None and other == letters), None)
+                if twin is not None:
+                    verdicts[two] = Drop("near_duplicate", twin=seen.ids[twin])
+        return verdicts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,12 +104,13 @@ class Mix:
 
     name: str = "mix"
     n: int = 3
+    row: ClassVar = np.dtype([("nothing", "<i8")])
 
     def sketch(self, doc):
-        return 0
+        return np.zeros(1, self.row)
 
-    def decide(self, rows, pairs, evidence):
-        return {0: Repeat(self.n)} if rows else {}
+    def decide(self, seen):
+        return {0: Repeat(self.n)} if seen.ids else {}
 
 
 def test_a_map_changes_drops_and_fails_one_at_a_time():
@@ -127,18 +134,21 @@ def test_a_judge_keeps_drops_and_cuts():
     assert result.ledger.total("short", "kept", unit="characters") == 6
 
 
-def test_a_corpus_stage_without_pairs():
+def test_a_corpus_stage_decides_from_numbers_alone():
     result = run([Exact()], docs("a", "b", "a", "?", "a"))
     assert texts(result) == ["a", "b"]
     assert result.ledger.reasons("exact", "dropped") == {"exact_duplicate": 2}
     assert result.ledger.reasons("exact", "failed") == {"unreadable": 1}
 
 
-def test_a_corpus_stage_with_pairs_asks_evidence_only_of_those_a_pair_names():
+def test_a_corpus_stage_asks_evidence_only_of_those_it_compares():
     Near.asked.clear()
     result = run([Near()], docs("ab", "x", "abb", "ac", "a?"))
     assert texts(result) == ["ab", "x", "ac"]
     assert Near.asked == ["ab", "abb", "ac", "a?"]
+    assert {bad.document.id: bad.drop.twin for bad in result.dropped if bad.drop.reason == "near_duplicate"} == {
+        "t#2": "t#0"
+    }
     assert result.ledger.reasons("near", "failed") == {"unreadable": 1}
 
 
@@ -175,7 +185,10 @@ class Answer:
     name: str = "odd"
 
     def __getattr__(self, name):
-        if name == self.kind or (self.kind == "decide" and name == "sketch"):
+        if self.kind == "decide" and name in ("sketch", "row"):
+            row = np.dtype([("nothing", "<i8")])
+            return row if name == "row" else lambda doc: self.answer() if callable(self.answer) else np.zeros(1, row)
+        if name == self.kind:
             return lambda *args: self.answer() if callable(self.answer) else self.answer
         raise AttributeError(name)
 
@@ -190,7 +203,7 @@ def test_an_error_names_the_stage_and_the_document(kind):
 
 def test_an_error_while_documents_are_compared_names_the_stage():
     class Broken(Exact):
-        def decide(self, rows, pairs, evidence):
+        def decide(self, seen):
             raise KeyError("x")
 
     with pytest.raises(KeyError) as caught:
@@ -219,18 +232,12 @@ class Both(Short):
         return doc
 
 
-class Half(Exact):
-    def pairs(self, rows):
-        return []
-
-
 @pytest.mark.parametrize(
     ("stage", "sentence"),
     [
         (print, "must have a name and exactly one of map, judge, sketch \\+ decide; it has none"),
         (Both(), "it has map, judge"),
         (Short, r"stage: Short is a class; make a stage of it: Short\(\.\.\.\)"),
-        (Half(), "stage: Half must have both pairs and evidence, or neither"),
     ],
 )
 def test_what_is_no_stage_is_refused_before_any_document_is_touched(stage, sentence):

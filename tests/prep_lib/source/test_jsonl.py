@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from prep_lib.errors import BadParameter, BadRecord
 from prep_lib.files import Span
 from prep_lib.record import Document
+from prep_lib.source import jsonl
 from prep_lib.source.jsonl import MAX_DEPTH, check_policies, document, documents, dumps, loads, plain, read_records
 
 GOOD = b'{"text":"x"}'
@@ -368,3 +369,32 @@ def test_lines_behind_any_address(ending: str) -> None:
         file.write(pack('{"text":"a\u2028b\u0085c"}\n{"text":"x"}\n'.encode()))
     found = [(place, item.text) for place, item in documents(Span(address)) if isinstance(item, Document)]
     assert found == [(f"a.{ending}#L1", "a\u2028b\u0085c"), (f"a.{ending}#L2", "x")]
+
+
+def test_only_records_whose_id_may_be_wanted_are_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        b'{"text": "one"}',
+        b'{"id":"web#1","text":"two","source":"web","meta":{}}',
+        b'{"text": "three", "source": "web", "id": "web#2", "meta": {}}',
+        b'{"id": "a\\"b", "text": "four"}',
+        b'{"id": "web#\xff"}',
+        b"broken",
+    ]
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(lines))
+    parsed, load = [], jsonl.load_or_reason
+    monkeypatch.setattr(jsonl, "load_or_reason", lambda line: parsed.append(line) or load(line))
+
+    def found(*names: str) -> list[str]:
+        parsed.clear()
+        rows = jsonl.documents(Span(str(tmp_path / "a.jsonl")), wanted=lambda name: name in names)
+        return [name for name, _ in rows if name in names]
+
+    everything = [name for name, _ in jsonl.documents(Span(str(tmp_path / "a.jsonl")))]
+    assert everything == ["a.jsonl#L1", "web#1", "web#2", "a.jsonl#L4", "a.jsonl#L5", "a.jsonl#L6"]
+    for name in everything:
+        assert found(name) == [name]
+    assert found("a.jsonl#L1", "web#1") == ["a.jsonl#L1", "web#1"]
+    assert lines[0] in parsed
+    assert lines[1] in parsed
+    assert lines[3] not in parsed, "its id begins it and is another one"
+    assert lines[5] not in parsed

@@ -130,7 +130,7 @@ def test_one_set_of_options_serves_every_kind(tmp_path: Path) -> None:
     options = {"text": "body", "max_bytes": 100}
     found = [item for name in ("a.jsonl", "a.txt") for item in read.documents(Span(str(tmp_path / name)), **options)]
     assert [item.text for _, item in found if isinstance(item, Document)] == ["one", "two"]
-    with pytest.raises(BadParameter, match="no reader has an option 'max_byte'; known: max_bytes, name, text"):
+    with pytest.raises(BadParameter, match="no reader has an option 'max_byte'; known: column, max_bytes, name, text"):
         read.documents(Span(str(tmp_path / "a.txt")), max_byte=3)
 
 

@@ -87,7 +87,14 @@ def test_the_library_s_answer_on_long_texts() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "Take it slow 雨が止んだら、散歩に行こう", ENGLISH + CHINESE + CODE, "Жук aaaaaaaaaa\n\n1 𠀀😀"]
+    "text",
+    [
+        "",
+        "Take it slow 雨が止んだら、散歩に行こう",
+        ENGLISH + CHINESE + CODE,
+        "Жук aaaaaaaaaa\n\n1 𠀀😀",
+        ENGLISH.replace(" ", "") * 9 + "\n" * 9 + CHINESE * 20,
+    ],
 )
 def test_kernels_equal_their_twins(text: str) -> None:
     known, data = model(), np.frombuffer(text.encode(), np.uint8)
@@ -98,16 +105,16 @@ def test_kernels_equal_their_twins(text: str) -> None:
             for name in ("cut", "choose", "walk", "weigh", "spread", "strangers", "japanese", "label")
         }
         clean, found = np.zeros(len(data), np.uint8), np.zeros((len(data) // 8 + 2, language._COLUMNS), np.int64)
-        count, capitals = kernels["cut"](data, *language._kinds(), clean, found)
+        count, capitals, touching = kernels["cut"](data, language._kinds(), clean, found)
         found, chosen = found[:count], np.empty(count, np.bool_)
         read = kernels["choose"](found, known.width, 1000, language._places(), chosen)
         rows = count + len(known.width)
         features, length, best = np.zeros(len(data), np.int32), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-        scores, scratch = np.zeros((rows, len(known.labels)), np.float32), language._scratch()
-        kernels["walk"](known.step, known.node, clean, found, chosen, features)
+        scores = np.zeros((rows, len(known.labels)), np.float32)
+        touched = kernels["walk"](known.step, clean, found, chosen, known.weights, known.base, known.stride, features)
         kernels["weigh"](
             features, found, chosen, known.weights, np.float32(1 / known.scale), known.prior, known.base, known.stride,
-            known.width, known.columns, known.logs, scratch.counts, scratch.seen, scores, length,
+            known.width, known.columns, known.logs, scores, length,
         )  # fmt: skip
         kernels["spread"](found, length, known.width, known.columns, known.fold, scores, best)
         labels, sure, shares = np.zeros(count, np.int64), np.zeros(count), np.zeros((len(known.labels) + 1, 4))
@@ -116,17 +123,16 @@ def test_kernels_equal_their_twins(text: str) -> None:
         kernels["japanese"](found, near)
         kernels["label"](
             found, chosen, known.width, known.columns, known.kin, scores, best, near, certain, pool,
-            language._limits(0.3), known.place("zxx"), known.place("ja"), labels, sure, shares,
+            language._limits(0.3), language._place("zxx"), language._place("ja"), labels, sure, shares,
         )  # fmt: skip
         exact = (clean, found, chosen, features, near, labels)
-        made.append(((count, capitals, read), exact, (scores, certain, pool, sure, shares)))
+        made.append(((count, capitals, touching, read, int(touched)), exact, (scores, certain, pool, sure, shares)))
     (numbers, exact, close), (numbers_2, exact_2, close_2) = made
     assert numbers == numbers_2
     for one, other in zip(exact, exact_2, strict=True):
         np.testing.assert_array_equal(one, other)
     for one, other in zip(close, close_2, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-4)
-    assert not language._scratch().counts.any(), "the counts are left as they were found"
 
 
 def test_the_tables_are_laid_out_once_and_anew_where_the_copy_is_harmed(tmp_path, monkeypatch) -> None:
@@ -524,7 +530,7 @@ def test_a_sample_keeps_no_beat_with_languages_that_take_turns(unit: int) -> Non
 def test_more_is_read_where_the_first_sample_is_not_one_language() -> None:
     clean = {}
     for name, text in (("one", ENGLISH * 500), ("two", (ENGLISH + "\n" + FRENCH + "\n") * 250)):
-        found, letters = language._segments(np.frombuffer(text.encode(), np.uint8))
+        found, letters, _ = language._segments(text.encode())
         clean[name] = language._read(found, letters, 2048, 0.3)[0]
         assert clean[name] <= 2048 + 2 * language.GLANCE
     part = identify((ENGLISH + "\n" + FRENCH + "\n") * 250, budget=2048)

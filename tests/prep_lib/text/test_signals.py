@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from plain_signals import plain_signals
 
 from prep_lib.errors import BadParameter, UnknownName
+from prep_lib.jit import Kernel
 from prep_lib.record import Cut, Document
 from prep_lib.text import signals
 from prep_lib.text.signals import SIGNALS, Lines, Meter, Reading, cuts, measure
@@ -147,17 +148,30 @@ def test_citations_by_hand(line, reading):
         assert cuts(Document("1", text), reading) == reading.lines.cut(text).cuts()
 
 
-@pytest.mark.parametrize("kernel", ["split_pieces", "keep_lines", "count_ngrams"])
-def test_each_kernel_is_what_python_makes_of_it(monkeypatch, kernel):
-    text = "The cat sat.\n\n• The cat sat.\u3000\nThe cat sat on the mat of the cat…\r\n中文。\n \nshort\n" * 2
+@pytest.mark.parametrize("reading", [READINGS[0], READINGS[2]])
+def test_the_kernels_are_what_python_makes_of_them(monkeypatch, reading):
+    text = "The cat sat.\n\n• The cat sat.\u3000\nThe cat sat on the mat of the cat…\r\n中文。\n \nshort vavk\n" * 2
     names = [name for name, signal in SIGNALS.items() if signal.group in ("words", "lines", "page")]
     names += [f"top_{n}_gram" for n in (2, 3, 4)] + [f"dup_{n}_grams" for n in range(5, 11)]
-    doc, reading = Document("1", text), READINGS[2]
-    compiled = measure(doc, reading, names)
+    docs = [Document("1", text), Document("2", "{ One. [1] Two words here.\n[2]\nThe end of it.\n" + text)]
+    compiled = [measure(doc, reading, names) for doc in docs]
+    for name, each in vars(signals).items():
+        if isinstance(each, Kernel):
+            monkeypatch.setattr(signals, name, each.python)
     with np.errstate(over="ignore"):
-        monkeypatch.setattr(signals, kernel, getattr(signals, kernel).python)
-        plain = Meter(reading).measure(doc, names)
+        plain = [Meter(reading).measure(doc, names) for doc in docs]
     np.testing.assert_array_equal(plain, compiled)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("", 0), ("Terms of use", 1), ("terms of us", 0), ("LOREM IPSUM", 1), ("Lorem ips\u212am", 1), ("jaVascript", 2),
+     ("a [b]", 4), ("cookie", 1), ("cook\u212ae", 1), ("privacy policy", 1), ("PRIVACY\x00POLICY", 0), ("ª", 0)],
+)  # fmt: skip
+def test_phrases_are_found(text, found):
+    data = np.frombuffer(text.encode(), np.uint8)
+    assert signals.find_phrases(data, 0b11101) == (0, 1, 0, 0, 2)[found]
+    assert signals.find_phrases(data, 0b11111) & 1 == (found in (1, 2))
 
 
 def test_spelling_dolma_and_nemo_by_hand():

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prep_lib.errors import UnknownName
+from prep_lib.jit import Kernel
 from prep_lib.text import word
 from prep_lib.text.word import Cutter, chunk_hash, count_sentences, splitter
 
@@ -83,13 +84,13 @@ def cut_is_right(cutter, text):
     words = split.split(text)
     bits = [word.word_bits(each) | cutter.seen.stops.get(each, 0) for each in words]
     if split.characters:  # single characters are counted as stop words in the text, not here
-        assert cutter.words[: cutter.word_count, 0].tolist() == [len(each.encode()) for each in words]
-        bits = cutter.words[: cutter.word_count, 2].tolist()
+        assert cutter.words[: cutter.told[word.WORDS], 0].tolist() == [len(each.encode()) for each in words]
+        bits = cutter.words[: cutter.told[word.WORDS], 2].tolist()
     rows = [[len(each.encode()), len(each), bit] for each, bit in zip(words, bits, strict=True)]
-    assert cutter.words[: cutter.word_count].tolist() == rows
+    assert cutter.words[: cutter.told[word.WORDS]].tolist() == rows
     assert cutter.glued[: sum(row[0] for row in rows)].tobytes() == "".join(words).encode()
     lines = text.splitlines()
-    assert cutter.line_count == len(lines)
+    assert cutter.told[word.LINES] == len(lines)
     for line, row in zip(lines, cutter.lines[: len(lines)].tolist(), strict=True):
         body = line.strip()
         assert text.encode()[row[word.LEAD] : row[word.TRAIL]].decode() == body
@@ -120,24 +121,56 @@ def test_the_kernel_at_the_edges(cutter, text):
     cut_is_right(cutter, text)
 
 
-def test_the_kernel_is_what_python_makes_of_it(monkeypatch):
-    text = "The (cat's) end. Mr. X\r\n\u3000- 1,000 中文 U.S.A.\u2028{…\n"
-    compiled = Cutter(splitter("english"), ("the",))
-    plain = Cutter(splitter("english"), ("the",))
+def test_the_kernels_are_what_python_makes_of_them(monkeypatch):
+    text = (
+        "The (cat's) end. Mr. X\r\n\u3000- 1,000 中文 U.S.A.\u2028{… wed. f(x): 5km a--b www.a.org/x …a.B' co-op $5\n"
+    )
+    split = splitter("english")
+    compiled, plain = Cutter(split, ("the",)), Cutter(split, ("the",))
     compiled.cut(text.encode())
+    for name, each in vars(word).items():
+        if isinstance(each, Kernel):
+            monkeypatch.setattr(word, name, each.python)
     with np.errstate(over="ignore"):
-        monkeypatch.setattr(word, "cut_words", word.cut_words.python)
         plain.cut(text.encode())
-    assert plain.words[: plain.word_count].tolist() == compiled.words[: compiled.word_count].tolist()
-    assert plain.lines[: plain.line_count].tolist() == compiled.lines[: compiled.line_count].tolist()
+    count, lines = plain.told[word.WORDS], plain.told[word.LINES] + 1
+    assert plain.told.tolist() == compiled.told.tolist()
+    assert plain.words[:count].tolist() == compiled.words[:count].tolist()
+    assert plain.lines[:lines].tolist() == compiled.lines[:lines].tolist()
+    assert plain.feeds[:1].tolist() == compiled.feeds[:1].tolist()
+
+
+ODD = """
+wed. °F. x°F. +5 +a 5+ US$5 5US$ 5C$ x5km/h 5m² ……… …. a… .. a.. ' '' x's x’S 's AB. aB. (B. a---b a----b a——b a–b a~b
+1-a 1--2 1^-2 a,b a.B a.' …a.b ..a..b a=b 1=b a=1 a.b_c _a.bc a_.bc a.bc:80 a.bc:8 a.bc:80x a.bc:80/x a.bc?x a.b a.bc.
+ab://c.de a://c.de ab://c x@y.zz 1.2.3.4 1.2.3.4.com é.com é://a.com a.bc:8\u0660 \x80a.com a.com# a.Com
+"""
+
+
+def test_the_kernel_splits_odd_chunks_as_the_splitter_does(cutter):
+    for chunk in [*ODD.split(), "a" * 64 + ".com", "a" * 65 + ".com"]:
+        cut_is_right(cutter, f'{chunk} ({chunk}) x{chunk}, "{chunk}é')
+
+
+@settings(max_examples=150, deadline=None)
+@given(chunk=st.text("aB1.,:;-/@(')’…—é中%$+_=km°", min_size=1, max_size=12))
+def test_the_kernel_splits_any_chunk_as_the_splitter_does(cutter, chunk):
+    cut_is_right(cutter, chunk)
+
+
+def test_few_chunks_need_python():
+    cutter = Cutter(splitter("english"))
+    known = cutter.seen.count
+    cutter.cut(b"def f(x, y=3): # it's (well-known), isn't it? see https://a.org/b?c=1#d, 10km, a/b, foo.bar(1,000)[2]")
+    assert cutter.seen.count == known + 1
 
 
 def test_chunks_with_one_hash_are_told_apart():
     cutter = Cutter(splitter("base"))
-    hashed = chunk_hash(b"x_y_z")
-    cutter.seen.add({b"(a.b/c": hashed, b"x_y_z": hashed})
-    cutter.cut(b"x_y_z (a.b/c")
-    assert cutter.words[: cutter.word_count, 0].tolist() == [5, 1, 3, 1, 1]
+    hashed = chunk_hash(b"f(x):")
+    cutter.seen.add({b"((((x": hashed, b"f(x):": hashed})
+    cutter.cut(b"f(x):")
+    assert cutter.words[: cutter.told[word.WORDS], 0].tolist() == [3, 2]
     assert chunk_hash(b"x-y") != chunk_hash(b"y-x")
 
 
@@ -145,9 +178,9 @@ def test_what_was_seen_is_forgotten_when_it_is_too_much(monkeypatch):
     monkeypatch.setattr(word, "MANY", 0)
     cutter = Cutter(splitter("english"), ("the",))
     for at in range(3):
-        cutter.cut(f"the a-{at}-b".encode())
-        assert (cutter.word_count, cutter.stops) == (4, 1)
-    assert cutter.seen.count < len(splitter("english").exceptions) + 5
+        cutter.cut(f"the a{at}):".encode())
+        assert (cutter.told[word.WORDS], cutter.told[word.STOPS]) == (3, 1)
+    assert cutter.seen.count == len(cutter.seen.facts) + 1
 
 
 def test_ten_megabytes_without_a_blank_take_as_long_as_ten_times_one():
@@ -155,4 +188,4 @@ def test_ten_megabytes_without_a_blank_take_as_long_as_ten_times_one():
     cutter = Cutter(splitter("english"))
     for text in ("a" * 10_000_000, "a\n" * 1_000_000, "(" * 1_000_000, "a." * 500_000):
         cutter.cut(text.encode())
-        assert cutter.word_count > 0
+        assert cutter.told[word.WORDS] > 0

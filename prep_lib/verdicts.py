@@ -1,0 +1,194 @@
+"""Verdict columns: how often each record of a file is read, and without which parts; the text stays where it is.
+
+    web.jsonl     #L1   #L2   #L3   #L4
+    copies         1     0     2     1        part-00000.copies.npy   (records,) uint16
+    cuts                       5:9            part-00000.cuts.npy     (record, start, stop)
+
+    read as       #L1   #L3   #L4   and, as an input of its own behind all others, #L3~2
+
+A folder of verdicts stands for the documents it lets through: whatever reads documents takes it as it takes files.
+Second copies are read after all first ones, so that no two copies lie side by side.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from prep_lib import files as fs
+from prep_lib.engine import kind_of
+from prep_lib.errors import BadInput
+from prep_lib.record import Cut
+
+#: The kind of a folder that holds verdicts, see `engine.lock`.
+VERDICTS = "verdicts about documents"
+
+#: A document is not read more often than this.
+MOST = 2**16 - 1
+
+#: A row of a column of cuts: `record` is a place in the column of copies; characters.
+CUTS = np.dtype([("record", "<i8"), ("start", "<i4"), ("stop", "<i4")])
+
+
+@dataclass(frozen=True)
+class Column:
+    """What was decided about the records of one file.
+
+    Parameters
+    ----------
+    place : str
+        The files of the column begin with it: ``folder/part-00000``.
+    digest : str
+        Of both files: an output that read through the column depends on it.
+    records : tuple of int
+        How many records are read at least once, at least twice, and so on.
+    first : int
+        The number of the file's first record: lines count from 1, Parquet rows from 0.
+    text : str
+        The key that holds the text of a record, for the cuts.
+    copy : int
+        Which copies are read through it: 0 the first ones.
+    """
+
+    place: str
+    digest: str
+    records: tuple[int, ...]
+    first: int = 1
+    text: str = "text"
+    copy: int = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the open files.
+        return {name: value for name, value in self.__dict__.items() if name in self.__dataclass_fields__}
+
+    @cached_property
+    def copies(self) -> np.ndarray:
+        """How often each record is read, (records,) uint16, not loaded before it is looked at."""
+        return np.load(f"{self.place}.copies.npy", mmap_mode="r")
+
+    @cached_property
+    def cuts(self) -> np.ndarray:
+        """Which parts are left out, (cuts,) of `CUTS`, in order."""
+        return np.load(f"{self.place}.cuts.npy")
+
+    def original(self, name: str) -> str:
+        """Return what an input is called when its records are read for the first time."""
+        return name.removesuffix(called("", self.copy))
+
+    def takes(self, number: int) -> bool:
+        """Tell whether the record with this number is read."""
+        at = number - self.first
+        # The column ends with the last record that anybody saw.
+        return at < len(self.copies) and bool(self.copies[at] > self.copy)
+
+    def cut(self, number: int) -> Cut | None:
+        """Return what is cut from a record; None: nothing."""
+        if not len(self.cuts):
+            return None
+        low, high = np.searchsorted(self.cuts["record"], number - self.first + np.arange(2))
+        spans = zip(self.cuts["start"][low:high].tolist(), self.cuts["stop"][low:high].tolist(), strict=True)
+        return Cut(tuple(spans), "cut") if high > low else None
+
+
+def called(name: str, copy: int) -> str:
+    """Name a copy of a document: the first keeps its name.
+
+    Examples
+    --------
+    >>> called("a.jsonl#L3", 0), called("a.jsonl#L3", 1)
+    ('a.jsonl#L3', 'a.jsonl#L3~2')
+    """
+    return f"{name}~{copy + 1}" if copy else name
+
+
+def through(files: Sequence[str | Path] | str | Path, where: str) -> tuple[list[str], dict[str, Column]]:
+    """Return the files that hold the documents, and the columns they are read through.
+
+    Parameters
+    ----------
+    files : path, address or sequence of them
+        Folders of verdicts become the files under them; others stay what they are.
+    where : str
+        Who asks, for the error line.
+
+    Returns
+    -------
+    list of str, dict of str to Column
+        By absolute path.
+
+    Raises
+    ------
+    BadInput
+        If a folder of verdicts is not complete, or a file under it is not the one that was decided about.
+    """
+    given = [files] if isinstance(files, str | Path) else list(files)
+    paths: list[str] = []
+    columns: dict[str, Column] = {}
+    for one in map(str, given):
+        if is_verdicts(one):
+            found = under(one, where)
+            paths += found
+            columns |= found
+        else:
+            paths.append(one)
+    return paths, columns
+
+
+def is_verdicts(folder: str | Path) -> bool:
+    """Tell whether a folder holds verdicts."""
+    return "://" not in str(folder) and os.path.isdir(folder) and kind_of(folder) == VERDICTS
+
+
+def under(folder: str | Path, where: str) -> dict[str, Column]:
+    """Return the files that a folder of verdicts is about, with their columns; see `through`."""
+    if not os.path.isfile(os.path.join(folder, "ledger.json")):
+        raise BadInput(f"{where}: {folder} is not complete: the run that writes it did not end; run it again")
+    contents = json.loads(Path(folder, "documents.json").read_bytes())
+    return {_base(folder, part, where): _column(folder, part, contents["text"], where) for part in contents["parts"]}
+
+
+def _base(folder: str | Path, part: dict[str, Any], where: str) -> str:
+    path = part["base"] if "://" in part["base"] else os.path.abspath(os.path.join(folder, part["base"]))
+    try:
+        size = fs.stamp(path)[0]
+    except (OSError, BadInput):
+        size = None
+    if size != part["base_bytes"]:
+        raise BadInput(f"{where}: {path} is missing or not what was decided about; write {folder} again")
+    return path
+
+
+def _column(folder: str | Path, part: dict[str, Any], text: str, where: str) -> Column:
+    place = os.path.join(folder, part["file"])
+    for name, size in part["bytes"].items():
+        path = f"{place}.{name}.npy"
+        if not os.path.isfile(path) or os.path.getsize(path) != size:
+            raise BadInput(f"{where}: {path} is missing or cut; write {folder} again")
+    return Column(os.path.abspath(place), part["sha256"], tuple(part["records"]), part["first"], text)
+
+
+def joined(old: Sequence[tuple[int, int]], new: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the spans to cut from a text in one go that cut `old` from it and then `new` from what is left.
+
+    Examples
+    --------
+    >>> joined([(2, 4)], [(1, 3)]), joined([(2, 4)], [(5, 6)])
+    ([(1, 5)], [(2, 4), (7, 8)])
+    """
+    if not new:
+        return [*old]
+    kept = np.ones(max((stop for _, stop in old), default=0) + max(stop for _, stop in new), bool)
+    for start, stop in old:
+        kept[start:stop] = False
+    left = np.flatnonzero(kept)
+    for start, stop in new:
+        kept[left[start:stop]] = False
+    edges = np.flatnonzero(np.diff(kept.astype(np.int8), prepend=1, append=1))
+    return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]

@@ -1,0 +1,145 @@
+"""Benchmarks: each known form is read by its own fields and says which; what cannot be read is refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import shared
+
+from prep_lib.errors import BadInput, BadParameter
+from prep_lib.text.benchmarks import Benchmarks, Declared, FieldMap, Item, load_benchmarks, parse_fields
+
+ASK = "How many legs have three spiders and one duck?"
+
+
+def write(path: Path, *records: Any) -> Path:
+    data = "".join(json.dumps(record) + "\n" for record in records).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+#: (name, record, the query, the support): the shapes these benchmarks have on the hub and in their repositories.
+SHAPES: list[tuple[str, str, dict[str, Any], tuple[str, ...]]] = [
+    ("mmlu_test", "mmlu", {"question": ASK, "subject": "zoology", "choices": ["24", "26"], "answer": 1}, ("24", "26")),
+    ("gsm8k-main", "gsm8k", {"question": ASK, "answer": "26 legs"}, ("26 legs",)),
+    ("HumanEval_js", "humaneval", {"task_id": "a", "prompt": ASK, "canonical_solution": "x"}, ("x",)),
+    ("mbpp", "mbpp", {"task_id": 11, "text": ASK, "code": "def f(): pass", "test_list": []}, ("def f(): pass",)),
+    ("mbpp_clean", "mbpp", {"task_id": 2, "prompt": ASK, "code": "def f(): pass"}, ("def f(): pass",)),
+    ("ARC-Easy", "arc", {"id": "M1", "question": ASK, "choices": {"text": ["a"], "label": ["A"]}}, ("a",)),
+    ("agieval_sat", "agieval", {"passage": "P", "question": ASK, "options": ["(A)1"], "label": "A"}, ("P", "(A)1")),
+    ("agieval_hub", "agieval", {"query": ASK, "choices": ["(A)1"], "gold": [0]}, ("(A)1",)),
+    ("ceval_val", "ceval", {"id": 0, "question": ASK, "A": "1", "B": "2", "C": "3", "D": "4"}, ("1", "2", "3", "4")),
+    ("cmmlu_dev", "cmmlu", {"Question": ASK, "A": "1", "B": "2", "C": "3", "D": "4"}, ("1", "2", "3", "4")),
+    ("truthful_qa", "truthfulqa", {"question": ASK, "best_answer": "26", "correct_answers": ["26", "26 legs"]},
+     ("26", "26", "26 legs")),
+    ("truthfulqa_mc", "truthfulqa", {"question": ASK, "mc1_targets": {"choices": ["26"], "labels": [1]}}, ("26",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "known", "record", "support"), SHAPES, ids=[shape[0] for shape in SHAPES])
+def test_known_forms_are_read_by_their_own_fields(
+    tmp_path: Path, name: str, known: str, record: dict[str, Any], support: tuple[str, ...]
+) -> None:
+    read = load_benchmarks(write(tmp_path / f"{name}.jsonl", record))
+    assert read.items == (Item(name, str(record.get("task_id", record.get("id", 0))), ASK, support),)
+    assert read.declared[0].known_as == known
+
+
+def test_a_form_is_known_by_its_fields_where_its_name_says_nothing(tmp_path: Path) -> None:
+    read = load_benchmarks(write(tmp_path / "exam.jsonl", {"question": ASK, "choices": ["a"], "answer": 0}))
+    assert read.declared == (Declared("exam", "mmlu", ("question",), ("choices",), 1),)
+
+
+def test_which_fields_were_used_is_told(tmp_path: Path) -> None:
+    """BUG-036: nobody should have to guess what the query of an item was."""
+    path = write(tmp_path / "agieval_x.jsonl", {"question": ASK, "passage": None, "options": ["(A)1"]})
+    assert load_benchmarks(path).declared == (Declared("agieval_x", "agieval", ("question",), ("options",), 1),)
+
+
+def test_folders_patterns_lists_and_names(tmp_path: Path) -> None:
+    write(tmp_path / "gsm8k_a.jsonl", {"question": ASK, "answer": "26"})
+    write(tmp_path / "gsm8k_b.jsonl.gz", {"question": ASK, "answer": "26"}, {"question": "And two?", "answer": "2"})
+    (tmp_path / "README.md").write_text("not a benchmark")
+    whole = load_benchmarks(tmp_path)
+    assert [(one.name, one.items) for one in whole.declared] == [("gsm8k_a", 1), ("gsm8k_b", 2)]
+    assert load_benchmarks(str(tmp_path / "*_b*")).names == ("gsm8k_b",)
+    assert load_benchmarks([tmp_path / "gsm8k_b.jsonl.gz", tmp_path / "gsm8k_a.jsonl"]).names == ("gsm8k_b", "gsm8k_a")
+    assert load_benchmarks(tmp_path, skip="*_a* x").names == ("gsm8k_b",)
+    assert load_benchmarks({"gsm": tmp_path / "gsm8k_a.jsonl"}).items[0].name == "gsm/0"
+    assert repr(whole) == "<3 items of gsm8k_a, gsm8k_b>"
+    assert len(whole) == 3
+
+
+def test_a_data_set_is_read_as_a_file_is() -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_list([{"question": ASK, "choices": {"text": ["a"], "label": ["A"]}}])
+    assert load_benchmarks({"arc": rows}).items == (Item("arc", "0", ASK, ("a",)),)
+
+
+def test_own_fields(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", {"ask": ASK, "more": {"text": "a"}, "n": 7})
+    read = load_benchmarks(path, fields="ask->query more.text->support n->id")
+    assert read.items == (Item("mine", "7", ASK, ("a",)),)
+    assert read.declared[0].known_as == "own"
+    assert parse_fields("a->query b->query") == (FieldMap(("a", "b")), "")
+
+
+@pytest.mark.parametrize("fields", ["ask", "->query", "ask->answer", "a->support", "a->query b->id c->id"])
+def test_fields_that_say_nothing_are_refused(fields: str) -> None:
+    with pytest.raises(BadParameter, match=r"text/benchmarks: .*fields"):
+        parse_fields(fields)
+
+
+def test_an_id_that_names_its_benchmark_is_not_named_twice() -> None:
+    assert Item("HumanEval", "HumanEval/3", ASK).name == "HumanEval/3"
+
+
+def test_no_benchmark_is_an_error_and_no_clean_result(tmp_path: Path) -> None:
+    with pytest.raises(BadParameter, match="no benchmark given"):
+        Benchmarks(())
+    for nothing in ([], "", {}):
+        with pytest.raises(BadParameter, match="no benchmark given"):
+            load_benchmarks(nothing)
+    with pytest.raises(BadParameter, match="no benchmark given"):
+        load_benchmarks(tmp_path)
+    with pytest.raises(BadParameter, match="gsm8k_empty has no item with a query"):
+        load_benchmarks(write(tmp_path / "gsm8k_empty.jsonl"))
+
+
+def test_unknown_fields_are_named_with_the_way_out(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", {"ask": ASK, "reply": "26"})
+    with pytest.raises(BadParameter, match=r"no ready map fits mine, whose fields are ask, reply; give fields="):
+        load_benchmarks(path)
+
+
+def test_an_item_that_cannot_be_read_stops_the_reading(tmp_path: Path) -> None:
+    path = tmp_path / "gsm8k.jsonl"
+    path.write_text('{"question": "a", "answer": "b"}\n{"question": \n')
+    with pytest.raises(BadInput, match=r"gsm8k.jsonl#L2 cannot be read .* passes for clean"):
+        load_benchmarks(path)
+
+
+def test_records_without_a_query_are_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "gsm8k.jsonl", {"question": ASK, "answer": "1"}, {"question": " ", "answer": "2"})
+    assert load_benchmarks(path).declared == (Declared("gsm8k", "gsm8k", ("question",), ("answer",), 1, 1),)
+
+
+def test_two_benchmarks_of_one_name_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    record = {"question": ASK, "answer": "1"}
+    paths = [write(tmp_path / "gsm8k.jsonl", record), write(tmp_path / "b" / "gsm8k.jsonl", record)]
+    with pytest.raises(BadParameter, match="two benchmarks are named 'gsm8k'"):
+        load_benchmarks(paths)
+
+
+def test_the_real_files_are_known_by_name() -> None:
+    read = load_benchmarks(shared("bench"), skip="planted*")
+    known = {one.name: one.known_as for one in read.declared}
+    assert known["HumanEval_java_v1.1_prompts"] == "humaneval"
+    assert {"agieval", "arc", "gsm8k", "humaneval", "mbpp", "mmlu", "truthfulqa"} == {*known.values()}
+    assert {one.name: one.items for one in read.declared}["gsm8k_test_600"] == 600
+    assert not any(one.empty for one in read.declared)

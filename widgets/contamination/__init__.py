@@ -1,0 +1,1 @@
+"""Which benchmark items documents hold, and how well such items are found."""

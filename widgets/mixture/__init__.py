@@ -1,0 +1,1 @@
+"""What each source gives of a mixture, planned before anything is read."""

@@ -1,0 +1,1 @@
+"""Near duplicates side by side, and who would go at another threshold."""

@@ -1,0 +1,1 @@
+"""What personal data stands in a set of documents, and where."""
