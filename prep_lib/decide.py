@@ -17,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
@@ -31,15 +32,18 @@ from prep_lib import decide_tasks as work
 from prep_lib import documents as stored
 from prep_lib import files as fs
 from prep_lib import inputs, rejected, verdicts
-from prep_lib.engine import Crew, Task, lock, parse_bytes, run_tasks
+from prep_lib.engine import Crew, Task, emit, lock, parse_bytes, run_tasks
 from prep_lib.errors import BadInput, BadParameter
 from prep_lib.inputs import Input, Source
 from prep_lib.keys import Key, make_key
-from prep_lib.ledger import Ledger, LossLimit
-from prep_lib.pipeline import Limits, check_names, parameters_of, stage_digest
+from prep_lib.ledger import FEW, Ledger, LossLimit
+from prep_lib.pipeline import Limits, check_apart, check_names, parameters_of, stage_digest
 from prep_lib.source import parquet
 from prep_lib.stage import Corpus, check_stages, contract
 from prep_lib.text import mixture, near_dedup
+
+#: A source that loses a larger share of its documents is worth a line.
+ALARM = 0.5
 
 #: Documents with numbered records.
 ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".ndjson.zst", ".parquet")
@@ -114,6 +118,7 @@ def decide_files(
     settings = work.Settings(text, source_field, seed, keep_rejected == "all")
     with lock(folder, verdicts.VERDICTS), Crew(engine, workers) as crew:
         sources = inputs.survey(paths, folder, crew, where="decide", surveyor=_survey, columns=columns, rehash=rehash)
+        check_apart(sources)
         if again := [source.name for source in sources if source.column and source.column.copy]:
             raise BadInput(
                 f"decide: {again[0]}: documents that are repeated already cannot be decided about; do it first"
@@ -182,8 +187,9 @@ class _Decision:
         """Take away what says that an older run is complete; what it worked out is kept for tasks that still fit."""
         for name in (stored.LEDGER, stored.NAME, rejected.NAME):
             (self.folder / name).unlink(missing_ok=True)
-        for path in self.folder.glob("part-*"):
-            path.unlink()
+        for path in self.folder.glob("part-*.npy"):
+            if re.fullmatch(r"part-\d{5,}\.(copies|cuts)\.npy", path.name):
+                path.unlink()
 
     def _tasks(self, name: str, todo: Sequence[Task]) -> list[dict[str, Any]]:
         return run_tasks(name, todo, self.folder, crew=self.crew, keep_old=self.keep_old)
@@ -204,8 +210,8 @@ class _Decision:
     @cached_property
     def _sketch_key(self) -> Key | None:
         # A limit that is moved does not make anybody read the texts again.
-        bare = [_undecided(stage) for stage in self.stages]
-        return self._base_key([[stage_digest(stage) for stage in bare], self.settings.text, self.settings.source_field])
+        bare = [stage_digest(stage, without=getattr(stage, "decides", ())) for stage in self.stages]
+        return self._base_key([bare, self.settings.text, self.settings.source_field])
 
     @cached_property
     def _inputs_digests(self) -> list[str]:
@@ -386,7 +392,11 @@ class _Decision:
         self._check_lost(ledger, results)
         waiting = [self.folder / work.WAITING / f"{number:05d}.{rejected.NAME}" for number in range(len(results))]
         rejected.join(waiting, self.folder / rejected.NAME, self.settings.seed, everything=self.settings.everything)
+        for source in self.sources:
+            Input(fs.Span(source.path), 0, source.name, source.stamp).check()
         parts = [self._part(number, source) for number, source in enumerate(self.sources)]
+        with fs.write_whole(self.folder / verdicts.STAMPS, "w") as file:
+            json.dump({part["file"]: source.stamp for part, source in zip(parts, self.sources, strict=True)}, file)
         with fs.write_whole(self.folder / stored.NAME, "w") as file:
             json.dump(self._contents(parts, results), file, ensure_ascii=False, indent=1)
         with fs.write_whole(self.folder / stored.LEDGER, "w") as file:
@@ -402,6 +412,13 @@ class _Decision:
                 examples.setdefault(reason, []).extend(places)
         rows = [row for row in ledger.rows() if row["stage"] not in asked]
         self.limits.add({"seen": 0, "failed": {}, "examples": examples, "ledger": {"rows": rows}})
+        for source, reasons in sorted(self.limits.dropped.items()):
+            seen, gone = self.limits.seen[source], reasons.total()
+            if gone > max(FEW, ALARM * seen):
+                emit(
+                    "note",
+                    text=f"decide: {source!r} loses {gone:,} of {seen:,} documents ({gone / seen:.0%}); look at them",
+                )
 
     @cached_property
     def _spans(self) -> list[list[tuple[int, int]]]:
@@ -436,7 +453,7 @@ class _Decision:
         often = np.bincount(copies)[1:][::-1].cumsum()[::-1]
         base = source.path if inputs.is_remote(source.path) else os.path.relpath(source.path, self.folder)
         return {
-            "file": name, "base": base, "base_bytes": source.survey.size, "first": self._first(source),
+            "file": name, "base": base, "base_sha256": source.survey.digest, "first": self._first(source),
             "records": often.tolist(), "bytes": {part: path.stat().st_size for part, path in paths.items()},
             "sha256": "+".join(fs.digest(path) for path in paths.values()),
         }  # fmt: skip
@@ -466,12 +483,6 @@ class _Decision:
             "sources": {str(stored.id_hash(name)): name for name in names},
             "tallies": [[*at, number] for at, number in sorted(tallies.items())],
         }
-
-
-def _undecided(stage: Any) -> Any:
-    """Return a stage as its sketches see it: what only decides takes its default."""
-    fields = {field.name: field for field in dataclasses.fields(stage)}
-    return dataclasses.replace(stage, **{name: fields[name].default for name in getattr(stage, "decides", ())})
 
 
 # For whoever wants to see what was decided

@@ -13,6 +13,7 @@ A document is called by one number, span << 32 | place in it, so that tables of 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -311,7 +312,9 @@ def _again(each: Sequence[Input], text: str, heads: np.ndarray) -> Iterator[Docu
     for at, one in enumerate(each):
         numbers = heads["number"][heads["input"] == at] + one.span.first
         if len(numbers):
+            one.check()
             yield from _picked(one, text, iter(numbers.tolist()))
+            one.check()
 
 
 def _picked(one: Input, text: str, numbers: Iterator[int]) -> Iterator[Document]:
@@ -442,7 +445,8 @@ def _pieces(stage: Any, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     found, cuts = np.zeros(len(documents), VERDICT), list[tuple[int, int, int]]()
     found["document"], found["twin"] = documents, table["twin"][first]
     found["value"] = found["limit"] = np.nan
-    for at, (begin, end) in enumerate(zip(first, [*first[1:], len(table)], strict=True)):
+    ends = np.append(first, len(table))
+    for at, (begin, end) in enumerate(itertools.pairwise(ends)):
         verdict = stage.verdict(rows[begin:end], "")
         if isinstance(verdict, Cut):
             found["copies"][at] = 1
@@ -482,7 +486,7 @@ def apply(
 def _whole_cuts(one: Input, mine: np.ndarray, place: np.ndarray, span: _Span) -> Iterator[tuple[int, int, int]]:
     """Yield what is cut from the texts as they lie in the file: by an earlier decision, and by this one."""
     known = bool(one.column and len(one.column.cuts))
-    for document in mine.tolist() if known else [each for each in sorted(span.cuts) if each in set(mine.tolist())]:
+    for document in mine if known else mine[np.isin(mine, list(span.cuts))]:
         before = one.column.cut(int(span.heads["number"][document]) + one.span.first) if one.column else None
         for start, stop in verdicts.joined(before.spans if before else (), span.cuts.get(document, ())):
             yield int(place[document]), start, stop

@@ -237,4 +237,4 @@ def from_field(doc: Document, field: str) -> Document:
     source = doc.meta.get(field) if field else None
     if not isinstance(source, str) or not source:
         return doc
-    return replace(doc, source=source, meta={key: value for key, value in doc.meta.items() if key != field})
+    return Document(doc.id, doc.text, source, {key: value for key, value in doc.meta.items() if key != field})

@@ -51,6 +51,9 @@ WAITING = f"{HIDDEN}/rejected"
 #: What was written, and when: a rerun sees whether it is still so.
 WRITTEN = f"{HIDDEN}/written.json"
 
+#: What a part of documents, or of numbers, is called.
+_PART = re.compile(r"part-\d{5,}\.(jsonl\.zst|[A-Za-z][A-Za-z0-9_-]*\.npy)")
+
 #: What readers find out about a document, added up as `stage.Line` does for maps.
 READ = ("format", "encoding", "encoding_by", "content_type", "damage")
 
@@ -173,7 +176,7 @@ def run_files(
             paths, folder, crew, where="pipeline", surveyor=survey, parts=_parts, columns=columns, rehash=rehash,
             count=sample > 0,
         )  # fmt: skip
-        _check_apart(sources)
+        check_apart(sources)
         share = _share(sources, sample)
         return _Run(folder, crew, tuple(stages), settings, sources, share, limits, keep_old, rehash).run()
 
@@ -316,7 +319,7 @@ def _check_folder(folder: Path, paths: Sequence[str]) -> None:
         )
 
 
-def _check_apart(sources: Sequence[Source]) -> None:
+def check_apart(sources: Sequence[Source]) -> None:
     """Refuse inputs whose documents would have the same ids: two runs over files of one name, read together."""
     folders = {folder: inputs.kind_of(folder) == inputs.DOCUMENTS for folder in {_folder(one.path) for one in sources}}
     # The parts of a run carry the ids of what it read.
@@ -434,8 +437,8 @@ class _Run:
         for name in (stored.LEDGER, stored.NAME, rejected.NAME, WRITTEN):
             (self.folder / name).unlink(missing_ok=True)
         ours = {Path(name).name for task in tasks for name in task.outputs}
-        old = [path for place in ("part-*", f"{WAITING}/*") for path in self.folder.glob(place)]
-        for path in old:
+        parts = [path for path in self.folder.glob("part-*") if _PART.fullmatch(path.name)]
+        for path in [*parts, *self.folder.glob(f"{WAITING}/*")]:
             if path.name not in ours:
                 path.unlink()
         for record in (self.folder / HIDDEN / "tasks").glob("clean-*.json"):
@@ -493,13 +496,13 @@ def _is_ours(part: object) -> bool:
     return type(part).__module__.startswith("prep_lib.")
 
 
-def stage_digest(stage: object) -> str | None:
+def stage_digest(stage: object, without: Sequence[str] = ()) -> str | None:
     """Digest what a stage does: its class, if it is the user's, and its parameters; None if that is not possible.
 
-    Our own classes are in a key as modules.
+    Our own classes are in a key as modules. Parameters named in `without` do not count.
     """
     # All fields: what a stage read from a file at birth stands in one that is no parameter.
-    told = {name: value for name, (value, _) in _fields(stage).items()}
+    told = {name: value for name, (value, _) in _fields(stage).items() if name not in without}
     return function_digest([type(stage).__qualname__ if _is_ours(stage) else type(stage), told])
 
 
@@ -629,8 +632,11 @@ class _Writer:
             self._lose("write", doc, error.with_traceback(None))
             return
         self.counts.add("write", "kept", doc.source, characters=size)
-        with fs.space_for(self.out):
+        try:
             self.file.write(text)
+        except (OSError, RuntimeError):
+            with fs.space_for(self.out):
+                raise
         self.documents, self.characters = self.documents + 1, self.characters + size
 
     def _lose(self, stage: str, doc: Document, why: Drop | BadRecord) -> None:

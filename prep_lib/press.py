@@ -874,13 +874,20 @@ class Numbers:
 
 
 def ledgers(run: Run) -> dict[str, Ledger]:
-    """Return what each notebook counted, in the order of their names: the sum of its ``…ledger.json`` files."""
+    """Return what each notebook counted, in the order of their names: the sum of its ``…ledger.json`` files.
+
+    What a notebook with a ledger of its own wrote into a folder inside, before it came to its end, stands for itself:
+    ``13_mix/texts``, then ``13_mix``.
+    """
+    data = run.folder / "data"
+    paths = [path.relative_to(data) for path in data.rglob("*ledger.json")]
+    seen = sorted(path for path in paths if not any(part.startswith(".") for part in path.parts))
+    own = {path.parts[0] for path in seen if len(path.parts) == 2}
     found: dict[str, Ledger] = {}
-    for path in sorted((run.folder / "data").rglob("*ledger.json")):
-        inner = path.relative_to(run.folder / "data")
-        if not any(part.startswith(".") for part in inner.parts):
-            found.setdefault(inner.parts[0], Ledger())
-            found[inner.parts[0]] += Ledger.from_json(path.read_bytes())
+    for path in sorted(seen, key=lambda path: (path.parts[0], len(path.parts) == 2, path)):
+        name = path.parent.as_posix() if path.parts[0] in own else path.parts[0]
+        found.setdefault(name, Ledger())
+        found[name] += Ledger.from_json((data / path).read_bytes())
     return found
 
 

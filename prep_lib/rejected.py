@@ -85,13 +85,16 @@ class RejectedWriter:
             "twin": getattr(why, "twin", None), "detail": valid(getattr(why, "detail", "")),
             "text": told if told is None or self.everything else told[:EXCERPT],
         }  # fmt: skip
-        with fs.space_for(self.path):
+        try:
             self._file.write(orjson.dumps(line, default=repr, option=_LINE))
+        except (OSError, RuntimeError):
+            with fs.space_for(self.path):
+                raise
 
 
 def valid(text: str) -> str:
     """Spell out half surrogate pairs, which no UTF-8 file can hold: they may be what is wrong with a record."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def among_smallest(heap: list[int], lot: int) -> bool:

@@ -12,6 +12,7 @@ Second copies are read after all first ones, so that no two copies lie side by s
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -23,12 +24,15 @@ from typing import Any
 import numpy as np
 
 from prep_lib import files as fs
-from prep_lib.engine import kind_of
-from prep_lib.errors import BadInput
+from prep_lib.engine import HIDDEN, kind_of
+from prep_lib.errors import BadInput, BadParameter
 from prep_lib.record import Cut
 
 #: The kind of a folder that holds verdicts, see `engine.lock`.
 VERDICTS = "verdicts about documents"
+
+#: When the files under a folder of verdicts were last changed, as they were decided about.
+STAMPS = f"{HIDDEN}/bases.json"
 
 #: A document is not read more often than this.
 MOST = 2**16 - 1
@@ -81,6 +85,11 @@ class Column:
     def original(self, name: str) -> str:
         """Return what an input is called when its records are read for the first time."""
         return name.removesuffix(called("", self.copy))
+
+    def check(self, text: str) -> None:
+        """Refuse to cut from one text what was decided about another."""
+        if text != self.text and len(self.cuts):
+            raise BadParameter(f"verdicts: what is cut was decided about {self.text!r}; text={text!r} is another text")
 
     def takes(self, number: int) -> bool:
         """Tell whether the record with this number is read."""
@@ -151,18 +160,24 @@ def under(folder: str | Path, where: str) -> dict[str, Column]:
     if not os.path.isfile(os.path.join(folder, "ledger.json")):
         raise BadInput(f"{where}: {folder} is not complete: the run that writes it did not end; run it again")
     contents = json.loads(Path(folder, "documents.json").read_bytes())
-    return {_base(folder, part, where): _column(folder, part, contents["text"], where) for part in contents["parts"]}
+    stamps: dict[str, list[int]] = {}
+    with contextlib.suppress(OSError, ValueError):
+        stamps = json.loads(Path(folder, STAMPS).read_bytes())
+    out: dict[str, Column] = {}
+    for part in contents["parts"]:
+        path = part["base"] if "://" in part["base"] else os.path.abspath(os.path.join(folder, part["base"]))
+        if not _is_the_one(path, stamps.get(part["file"]), part["base_sha256"]):
+            raise BadInput(f"{where}: {path} is missing or not what was decided about; write {folder} again")
+        out[path] = _column(folder, part, contents["text"], where)
+    return out
 
 
-def _base(folder: str | Path, part: dict[str, Any], where: str) -> str:
-    path = part["base"] if "://" in part["base"] else os.path.abspath(os.path.join(folder, part["base"]))
+def _is_the_one(path: str, before: list[int] | None, sha256: str) -> bool:
+    """Tell whether a file is the one that was decided about; it is read only if it was touched since."""
     try:
-        size = fs.stamp(path)[0]
+        return fs.as_written(path, before or fs.stamp(path), sha256, rehash=before is None)
     except (OSError, BadInput):
-        size = None
-    if size != part["base_bytes"]:
-        raise BadInput(f"{where}: {path} is missing or not what was decided about; write {folder} again")
-    return path
+        return False
 
 
 def _column(folder: str | Path, part: dict[str, Any], text: str, where: str) -> Column:

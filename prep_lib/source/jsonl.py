@@ -519,6 +519,8 @@ def numbered(
     """Yield the number of each line that is read, and what `documents` yields."""
     name = os.path.basename(span.path) if name is None else name
     copy, name = (column.copy, column.original(name)) if column else (0, name)
+    if column is not None:
+        column.check(text)
     for number, line in read_lines(span):
         place = f"{name}#L{number}"
         if column is not None and not column.takes(number):

@@ -155,6 +155,7 @@ def numbered(
         for number, record in _sound_records(span):
             yield number, jsonl.document(f"{name}[{number}]", name, record, text)
         return
+    column.check(text)
     name = column.original(name)
     for number, record in _sound_records(span):
         if column.takes(number):

@@ -54,6 +54,7 @@ from prep_lib.text.word import (
     splitter,
     spread,
     text_hash,
+    u64,
 )  # fmt: skip
 
 
@@ -484,7 +485,7 @@ class Scratch(NamedTuple):
     pieces : (room, 5) int64
         First and last byte of each piece, its characters, and where it begins and ends in `glued`.
     starts : (room, 3) int64
-    sums : (room, 3) uint64
+    sums : (room, 1) uint64
     places : (room, 2) int64
     cells : (8 * slots,) uint8
     told : (8,) int64
@@ -506,7 +507,7 @@ def _scratch(size: int) -> Scratch:
     room, number = size + 2, np.int64
     return Scratch(
         slots, np.zeros(1, number), np.zeros((2, 3), number), np.zeros((room, 5), number), np.zeros((room, 3), number),
-        np.zeros((room, 3), np.uint64), np.zeros((room, 2), number), np.zeros(8 * len(slots), np.uint8),
+        np.zeros((room, 1), np.uint64), np.zeros((room, 2), number), np.zeros(8 * len(slots), np.uint8),
         np.zeros(8, number),
     )  # fmt: skip
 
@@ -690,8 +691,8 @@ def find_phrases(data: Any, phrases: int) -> int:
     """
     found = before = 0
     for i in range(len(data)):
-        byte = i64(data[i])
-        both = _FIRST[before] & _SECOND[byte]
+        byte = i64(data[u64(i)])
+        both = _FIRST[u64(before)] & _SECOND[u64(byte)]
         before = byte
         if both == 0:
             continue
@@ -1134,16 +1135,16 @@ def find_candidates(running: Any, count: int, shortest: int, scratch: Any) -> in
     if shortest > count:
         return 0
     for cell in range(mask + 1):
-        cells[cell] = 0
+        cells[u64(cell)] = 0
     for word in range(count - shortest + 1):
-        stop = min(starts[word, 0] + head, starts[count, 0])
-        cell = spread(text_hash(running, starts[word, 0], stop)) & mask
-        places[word, 1] = cell
-        cells[cell] = min(cells[cell] + 1, 2)
+        stop = min(starts[u64(word), 0] + head, starts[u64(count), 0])
+        cell = spread(text_hash(running, starts[u64(word), 0], stop)) & mask
+        places[u64(word), 1] = cell
+        cells[u64(cell)] = min(cells[u64(cell)] + 1, 2)
     for word in range(count - shortest + 1):
-        cell = places[word, 1]
-        places[some, 1] = word
-        some += cells[cell] > 1 or starts[word + shortest, 0] - starts[word, 0] < head
+        cell = places[u64(word), 1]
+        places[u64(some), 1] = word
+        some += cells[u64(cell)] > 1 or starts[u64(word + shortest), 0] - starts[u64(word), 0] < head
     return some
 
 
@@ -1151,7 +1152,7 @@ def find_candidates(running: Any, count: int, shortest: int, scratch: Any) -> in
 def same_letters(glued: Any, start: int, other: int, length: int) -> bool:
     """Tell whether the same bytes stand in two places."""
     k = 0
-    while k < length and glued[other + k] == glued[start + k]:
+    while k < length and glued[u64(other + k)] == glued[u64(start + k)]:
         k += 1
     return k == length
 
@@ -1180,29 +1181,29 @@ def commonest(glued: Any, running: Any, words: Any, count: int, size: int, known
     for word in range(count - size + 1):
         if known > 0:
             end = word + size - known
-            once = places[word, 0] == 1 or places[end, 0] == 1
-            h = np.uint64(starts[word, 2] << 32 | starts[end, 2])
-            sums[word, 0] = h
+            once = places[u64(word), 0] == 1 or places[u64(end), 0] == 1
+            h = np.uint64(starts[u64(word), 2] << 32 | starts[u64(end), 2])
+            sums[u64(word), 0] = h
         else:
-            h = sums[word, 0]
-            once = scratch.cells[spread(h) & cell_mask] == 1
-        places[word, 0], starts[word, 2] = 1, word
+            h = sums[u64(word), 0]
+            once = scratch.cells[u64(spread(h) & cell_mask)] == 1
+        places[u64(word), 0], starts[u64(word), 2] = 1, word
         if once:
             continue
         slot = spread(h) & mask
-        while slots[slot] >= turn:
-            held = slots[slot] - turn
-            if sums[held, 0] == h and (known > 0 or same_words(glued, words, starts, word, held, size)):
-                places[word, 0], starts[word, 2] = 0, held
-                places[held, 0] += 1
-                largest = max(largest, places[held, 0])
+        while slots[u64(slot)] >= turn:
+            held = slots[u64(slot)] - turn
+            if sums[u64(held), 0] == h and (known > 0 or same_words(glued, words, starts, word, held, size)):
+                places[u64(word), 0], starts[u64(word), 2] = 0, held
+                places[u64(held), 0] += 1
+                largest = max(largest, places[u64(held), 0])
                 break
             slot = (slot + 1) & mask
-        if places[word, 0] == 1:
-            slots[slot] = turn + word
+        if places[u64(word), 0] == 1:
+            slots[u64(slot)] = turn + word
     for word in range(count - size + 1):
-        if places[word, 0] == largest:
-            return (starts[word + size, 1] - starts[word, 1] + size - 1) * largest
+        if places[u64(word), 0] == largest:
+            return (starts[u64(word + size), 1] - starts[u64(word), 1] + size - 1) * largest
     return 0
 
 
@@ -1211,12 +1212,12 @@ def count_hashes(running: Any, count: int, size: int, scratch: Any) -> None:
     """Write the hash of each n-gram, and in cells how many fall into each: 2 stands for more, too."""
     starts, cells, mask = scratch.starts, scratch.cells, mask_of(count, 8)
     for cell in range(mask + 1):
-        cells[cell] = 0
+        cells[u64(cell)] = 0
     for word in range(count - size + 1):
-        h = text_hash(running, starts[word, 0], starts[word + size, 0])
-        scratch.sums[word, 0] = h
+        h = text_hash(running, starts[u64(word), 0], starts[u64(word + size), 0])
+        scratch.sums[u64(word), 0] = h
         cell = spread(h) & mask
-        cells[cell] = min(cells[cell] + 1, 2)
+        cells[u64(cell)] = min(cells[u64(cell)] + 1, 2)
 
 
 @kernel
@@ -1226,23 +1227,23 @@ def repeated(glued: Any, running: Any, count: int, size: int, some: int, scratch
     turn, mask = scratch.state[0] << 32, mask_of(count, 1)
     found = next_word = 0
     for row in range(some):
-        word = places[row, 1]
+        word = places[u64(row), 1]
         if word < next_word:
             continue
         if word + size > count:
             break
-        start, length = starts[word, 0], starts[word + size, 0] - starts[word, 0]
+        start, length = starts[u64(word), 0], starts[u64(word + size), 0] - starts[u64(word), 0]
         h = text_hash(running, start, start + length)
         slot, fresh = spread(h) & mask, True
-        while fresh and slots[slot] >= turn:
-            held = slots[slot] - turn
-            if sums[held, 0] == h and starts[held + size, 0] - starts[held, 0] == length:
-                fresh = not same_letters(glued, start, starts[held, 0], length)
+        while fresh and slots[u64(slot)] >= turn:
+            held = slots[u64(slot)] - turn
+            if sums[u64(held), 0] == h and starts[u64(held + size), 0] - starts[u64(held), 0] == length:
+                fresh = not same_letters(glued, start, starts[u64(held), 0], length)
             slot = (slot + fresh) & mask
         if fresh:
-            slots[slot], sums[word, 0] = turn + word, h
+            slots[u64(slot)], sums[u64(word), 0] = turn + word, h
         else:
-            found += starts[word + size, 1] - starts[word, 1]
+            found += starts[u64(word + size), 1] - starts[u64(word), 1]
             next_word = word + size
     return found
 

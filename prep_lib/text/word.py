@@ -5,8 +5,8 @@ base        Er sagte: „nein“.              ──▶  Er│sagte│:│„�
 character   我说 OK。                        ──▶  我│说│OK│。         Han, kana, hangul, Thai …: a word each
 blank       He said: "don't"               ──▶  He│said:│"don't"
 
-text ──cut at white space──▶ chunks ──plain ones, or seen before──▶ words      compiled, most of a text
-                                    ──the others, once each──▶ `Splitter.split_chunk`      Python, remembered
+text ──cut at white space──▶ chunks ──▶ words                            the rules compiled, nearly all of a text
+                                    ──links, faces──▶ `Splitter`        Python, once each, remembered
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from prep_lib.registry import Registry
 
 #: For kernels: to mypy a number of numpy is no int.
 i64: Any = np.int64
+#: For kernels: an index that is not looked at whether it counts from the end.
+u64: Any = np.uint64
 
 # ── what characters are ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -703,7 +705,7 @@ def text_hash(running: Any, start: int, stop: int) -> Any:
     power, rest = np.uint64(1), stop - start
     while rest >= len(_POWERS):
         power, rest = power * _POWERS[-1], rest - len(_POWERS) + 1
-    return running[stop] - running[start] * (power * _POWERS[rest])
+    return running[u64(stop)] - running[u64(start)] * (power * _POWERS[u64(rest)])
 
 
 @part
@@ -715,22 +717,25 @@ def spread(h: Any) -> int:
 @part
 def point_at(data: Any, i: int) -> int:
     """Return the code point that begins at byte `i`."""
-    byte = i64(data[i])
+    byte = i64(data[u64(i)])
     if byte < 128:
         return byte
     if byte < 0xE0:
-        return ((byte & 31) << 6) | (i64(data[i + 1]) & 63)
+        return ((byte & 31) << 6) | (i64(data[u64(i + 1)]) & 63)
     if byte < 0xF0:
-        return ((byte & 15) << 12) | ((i64(data[i + 1]) & 63) << 6) | (i64(data[i + 2]) & 63)
+        return ((byte & 15) << 12) | ((i64(data[u64(i + 1)]) & 63) << 6) | (i64(data[u64(i + 2)]) & 63)
     return (
-        ((byte & 7) << 18) | ((i64(data[i + 1]) & 63) << 12) | ((i64(data[i + 2]) & 63) << 6) | (i64(data[i + 3]) & 63)
+        ((byte & 7) << 18)
+        | ((i64(data[u64(i + 1)]) & 63) << 12)
+        | ((i64(data[u64(i + 2)]) & 63) << 6)
+        | (i64(data[u64(i + 3)]) & 63)
     )
 
 
 @part
 def width_at(data: Any, i: int) -> int:
     """Return the bytes of the character that begins at byte `i`."""
-    byte = i64(data[i])
+    byte = i64(data[u64(i)])
     return 1 + (byte >= 0xC0) + (byte >= 0xE0) + (byte >= 0xF0)
 
 
@@ -741,13 +746,13 @@ _BLANKS = sum(1 << point for point in range(33) if chr(point).isspace())
 @part
 def blank_at(data: Any, i: int) -> int:
     """Return the bytes of the white space that begins at byte `i`, as `str.isspace` has it; 0: none does."""
-    byte = i64(data[i])
+    byte = i64(data[u64(i)])
     if byte < 128:
         return i64(byte <= 32 and _BLANKS >> byte & 1)
     if byte == 0xC2:
-        return 2 * i64(data[i + 1] == 0xA0 or data[i + 1] == 0x85)
+        return 2 * i64(data[u64(i + 1)] == 0xA0 or data[u64(i + 1)] == 0x85)
     if 0xE1 <= byte <= 0xE3:
-        second, third = data[i + 1], data[i + 2]
+        second, third = data[u64(i + 1)], data[u64(i + 2)]
         if byte == 0xE2 and second == 0x80:
             return 3 * i64(third <= 0x8A or third == 0xA8 or third == 0xA9 or third == 0xAF)
         return 3 * i64(
@@ -777,8 +782,8 @@ def look_up(data: Any, start: int, stop: int, key: int, tables: Any, want: int) 
     """Return the entry of a text with this hash that is one of what is wanted; -1: there is none."""
     mask = len(tables.slots) - 1
     slot = key & mask
-    while tables.slots[slot] >= 0:
-        entry = i64(tables.slots[slot])
+    while tables.slots[u64(slot)] >= 0:
+        entry = i64(tables.slots[u64(slot)])
         if tables.entries[entry, 0] == key and tables.entries[entry, 2] == stop - start:
             at, k = tables.entries[entry, 1], 0
             while k < stop - start and tables.store[at + k] == data[start + k]:
@@ -795,7 +800,7 @@ def find_entry(data: Any, running: Any, start: int, stop: int, tables: Any, want
     if stop <= start:
         return -1
     key = spread(text_hash(running, start, stop))
-    if not tables.filter[key & (len(tables.filter) - 1)] & want:
+    if not tables.filter[u64(key & (len(tables.filter) - 1))] & want:
         return -1
     return look_up(data, start, stop, key, tables, want)
 
@@ -811,14 +816,14 @@ def find_exception(data: Any, running: Any, start: int, stop: int, tables: Any) 
 @part
 def kind_at(data: Any, i: int, kinds: Any) -> int:
     """Return what the character that begins at byte `i` is, as `kind_table` has it."""
-    return i64(kinds[point_at(data, i) & 0xFFFF])
+    return i64(kinds[u64(point_at(data, i) & 0xFFFF)])
 
 
 @part
 def back_from(data: Any, i: int) -> int:
     """Return where the character before byte `i` begins."""
     i -= 1
-    while data[i] & 0xC0 == 0x80:
+    while data[u64(i)] & 0xC0 == 0x80:
         i -= 1
     return i
 
@@ -1034,7 +1039,7 @@ def write_word(data: Any, running: Any, start: int, stop: int, tables: Any, word
     if stop - start <= tables.longest:
         entry = find_entry(data, running, start, stop, tables, _WORD)
         bits |= tables.entries[entry, 6] if entry >= 0 else 0
-    words[w, 0], words[w, 1], words[w, 2] = stop - start, chars, bits
+    words[u64(w), 0], words[u64(w), 1], words[u64(w), 2] = stop - start, chars, bits
     return w + 1
 
 
@@ -1052,7 +1057,7 @@ def cut_inside(data: Any, running: Any, start: int, stop: int, tables: Any, word
     """Write what is left of a chunk without the marks at its ends; -1: Python must split it."""
     some = 0
     for k in range(start, stop):
-        some |= tables.kinds[data[k]] if data[k] < 128 else _INSIDE
+        some |= tables.kinds[data[u64(k)]] if data[u64(k)] < 128 else _INSIDE
     if not some & _INSIDE:
         return write_word(data, running, start, stop, tables, words, w)
     link = is_link(data, start, stop, tables.kinds)
@@ -1209,35 +1214,35 @@ def read_piece(data: Any, i: int, chars: int, scripts: Any, tables: Any, glued: 
         split it, 3 where it is A to Z alone, else 0; and the bits of that word.
     """
     start, n, count, braces = i, len(data), 0, 0
-    total = running[g]
-    if len(scripts) > 0 and 0xE0 <= data[i] < 0xF0:
+    total = running[u64(g)]
+    if len(scripts) > 0 and 0xE0 <= data[u64(i)] < 0xF0:
         # Most pieces of a Chinese text are one character of three bytes.
-        kind = i64(scripts[point_at(data, i)])
+        kind = i64(scripts[u64(point_at(data, i))])
         on_top = i + 3 < n and 0xE0 <= data[i + 3] < 0xF0 and scripts[point_at(data, i + 3)] & 64 > 0
         if kind & 192 == 128 and not on_top:
             for k in range(i, i + 3):
-                glued[g] = data[k]
-                total = total * _BASE + np.uint64(data[k] + 1)
+                glued[u64(g)] = data[u64(k)]
+                total = total * _BASE + np.uint64(data[u64(k)] + 1)
                 g += 1
-                running[g] = total
+                running[u64(g)] = total
             return i + 3, 1, 0, 1, kind & 15
     # Most pieces are ASCII: the loop for any character needs longer.
     limit, kinds = min(n, i + LONG - chars % LONG), 0
     while i < limit:
-        byte = data[i]
+        byte = data[u64(i)]
         kind = _PLAIN_BYTES[byte]
         if kind == 0:
             break
         kinds |= kind
-        glued[g] = byte
+        glued[u64(g)] = byte
         total = total * _BASE + np.uint64(byte + 1)
         i, g = i + 1, g + 1
-        running[g] = total
+        running[u64(g)] = total
     if kinds & 4:
         for k in range(start, i):
-            braces += data[k] == 123
+            braces += data[u64(k)] == 123
     count = i - start
-    if i < n and (data[i] == 32 or data[i] == 10):
+    if i < n and (data[u64(i)] == 32 or data[u64(i)] == 10):
         return i, count, braces, 3 if kinds == 1 else 0, PLAIN | LETTER
     what, bits = 0, 0
     while i < n and blank_at(data, i) == 0 and (count == 0 or (chars + count) % LONG > 0):
@@ -1248,7 +1253,7 @@ def read_piece(data: Any, i: int, chars: int, scripts: Any, tables: Any, glued: 
             # Planes 2 and 3 hold Han alone, up to U+323AF.
             kind = 128 | PLAIN | LETTER if 0x20000 <= point <= 0x323AF else 0
             if width == 3:
-                kind = i64(scripts[point])
+                kind = i64(scripts[u64(point)])
         if what == 1 and not kind & 64:
             break
         if what != 1 and kind & 128:
@@ -1260,12 +1265,12 @@ def read_piece(data: Any, i: int, chars: int, scripts: Any, tables: Any, glued: 
             bits = (bits | (kind & (PLAIN | LETTER))) & ~(ENDS | (0 if kind & MARK else MARK))
         elif width == 4:
             what = 2
-        braces += data[i] == 123
+        braces += data[u64(i)] == 123
         for k in range(i, i + width):
-            glued[g] = data[k]
-            total = total * _BASE + np.uint64(data[k] + 1)
+            glued[u64(g)] = data[u64(k)]
+            total = total * _BASE + np.uint64(data[u64(k)] + 1)
             g += 1
-            running[g] = total
+            running[u64(g)] = total
         i, count = i + width, count + 1
     return i, count, braces, what, bits
 
@@ -1276,6 +1281,8 @@ def cut_words(
     behind: Any, seen: Any, told: Any,
 ) -> None:  # fmt: skip
     """Cut a text into lines, chunks and words.
+
+    Chunks are split by the rules of `Splitter`, compiled; the few that only it can split are told as missing.
 
     Parameters
     ----------
@@ -1351,7 +1358,7 @@ def cut_words(
                             bits |= tables.entries[found, 6]
                             what = 0 if tables.entries[found, 4] & _EXCEPTION else 1
                 if what == 1:
-                    words[w, 0], words[w, 1], words[w, 2] = i - start, chars, bits
+                    words[u64(w), 0], words[u64(w), 1], words[u64(w), 2] = i - start, chars, bits
                     w += 1
                 else:
                     w = -1
@@ -1366,7 +1373,7 @@ def cut_words(
                             missing[lost, 2] = spread(text_hash(running, begin, g))
                             lost, w = lost + 1, before
                 for k in range(before, w):
-                    bits = i64(words[k, 2])
+                    bits = i64(words[u64(k), 2])
                     if ended and not bits & (ENDS | MARK):
                         sentences, ended = sentences + 1, False
                     elif bits & ENDS:

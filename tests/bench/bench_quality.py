@@ -6,8 +6,8 @@
 
 Both see the same documents once, in processes of their own, on one core, and are told in CPU seconds, so that a busy
 machine changes little. datatrove runs Gopher repetition, Gopher quality, C4 and FineWeb, each whatever the others say,
-and shares words between them by its own cache; we measure all of `fineweb/code`. Chunks of text met for the first time
-are split in Python and remembered: the second pass shows what is left when most have been met.
+and shares words between them by its own cache; we measure all of `fineweb/code`. The few chunks that the compiled rules
+cannot split are split in Python and remembered: the second pass is without them.
 
 The agreement is with the golden verdicts in tests/golden, where the texts are the ones they were made of.
 """

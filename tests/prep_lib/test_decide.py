@@ -178,6 +178,43 @@ def test_a_bad_record_fails_alone_and_is_put_aside(tmp_path: Path) -> None:
     assert lost == {"a.jsonl#L31": "text_not_a_string", "a.jsonl#L33": "invalid_utf8"}
 
 
+def test_a_span_that_loses_no_line_comes_through(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", [("1", "one line that is long enough to count as one", "web")])
+    write(tmp_path / "b.jsonl", [("2", "another line that is long enough to count as one", "web")])
+    ledger = decide_files([ExactDedup(level="line", min_chars=10)], tmp_path, tmp_path / "out", engine="inline")
+    assert ledger.total("exact_dedup", "kept") == 2
+
+
+def test_a_file_that_changes_meanwhile_or_afterwards_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the same size too: what was proven of one text says nothing of another."""
+    path = write(tmp_path / "a.jsonl", rows_of(9, 30))
+    attempt = engine._attempt
+
+    def changing(stage: str, task: engine.Task, scratch: Path) -> tuple[Path, float]:
+        done = attempt(stage, task, scratch)
+        if task.name.startswith("sketch"):
+            path.write_bytes(path.read_bytes().replace(b"tea", b"TEA"))
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "_attempt", changing)
+        with pytest.raises(BadInput, match="was changed while it was read"):
+            decide_files(STAGES["documents"], path, tmp_path / "out", engine="inline", max_dropped=1.0)
+    decide_files(STAGES["documents"], path, tmp_path / "out", engine="inline", max_dropped=1.0)
+    path.write_bytes(path.read_bytes().replace(b"TEA", b"pea"))
+    with pytest.raises(BadInput, match="is missing or not what was decided about"):
+        list(Documents(tmp_path / "out"))
+
+
+def test_bands_that_the_default_threshold_could_not_have(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", rows_of(2, 20))
+    stage = NearDedup(threshold=0.95, num_perm=2, bands=2, rows=1)
+    decide_files([stage], tmp_path / "a.jsonl", tmp_path / "out", engine="inline", max_dropped=1.0)
+    assert on_files(tmp_path / "out") == in_memory([stage], rows_of(2, 20))
+
+
 def test_nothing_and_one_document(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"")
     stages = [ExactDedup(), NearDedup(), Mixture()]
@@ -195,8 +232,11 @@ def test_a_source_that_loses_nearly_all_is_an_error_that_says_so(tmp_path: Path)
     with pytest.raises(TooManyLost, match=sentence):
         decide_files([ExactDedup()], tmp_path / "a.jsonl", tmp_path / "out", engine="inline")
     assert not (tmp_path / "out" / "ledger.json").exists()
-    ledger = decide_files([ExactDedup()], tmp_path / "a.jsonl", tmp_path / "out", engine="inline", max_dropped=1.0)
+    told: list[str] = []
+    with engine.listen(lambda event: told.append(event.get("text", "")), instead=True):
+        ledger = decide_files([ExactDedup()], tmp_path / "a.jsonl", tmp_path / "out", engine="inline", max_dropped=1.0)
     assert ledger.total("exact_dedup", "kept") == 1
+    assert "decide: 'chat' loses 999 of 1,000 documents (100%); look at them" in told
 
 
 def test_what_a_mixture_leaves_out_is_no_loss(tmp_path: Path) -> None:
@@ -286,6 +326,13 @@ def test_foreign_files_and_inputs_are_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="holds what a run of stages wrote"):
         decide_files([ExactDedup()], tmp_path / "part-1.jsonl", tmp_path / "parts", engine="inline")
     assert len(list(Documents(tmp_path / "parts"))) == 5
+    decide_files([ExactDedup()], tmp_path / "part-1.jsonl", tmp_path / "out", engine="inline")
+    (tmp_path / "out" / "part-00000.mine").write_text("mine")
+    (tmp_path / "parts" / "part-00000.mine").write_text("mine")
+    decide_files([ExactDedup()], tmp_path / "part-1.jsonl", tmp_path / "out", engine="inline")
+    run_files([], tmp_path / "part-1.jsonl", tmp_path / "parts", engine="inline")
+    assert (tmp_path / "out" / "part-00000.mine").read_text() == "mine"
+    assert (tmp_path / "parts" / "part-00000.mine").read_text() == "mine"
 
 
 def test_repeated_documents_are_not_decided_about_again(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from prep_lib.decide import decide_files
 from prep_lib.documents import Documents
-from prep_lib.errors import BadInput
+from prep_lib.errors import BadInput, BadParameter
 from prep_lib.files import Span
 from prep_lib.inputs import survey as survey_inputs
 from prep_lib.pipeline import draw, run_files
@@ -115,6 +115,15 @@ def test_it_must_be_complete(tmp_path: Path, name: str) -> None:
 def test_files_that_are_no_verdicts_stay_what_they_are(tmp_path: Path) -> None:
     assert through(["a.jsonl", "s3://bucket/b"], "example") == (["a.jsonl", "s3://bucket/b"], {})
     assert called("a", 0) == "a"
+
+
+def test_what_was_cut_from_one_text_is_not_cut_from_another(tmp_path: Path) -> None:
+    long = "a line that stands in both of the documents"
+    rows = [{"text": f"{long}\n{at}", "body": "something else"} for at in "ab"]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    decide_files([ExactDedup(level="line", min_chars=10)], tmp_path / "a.jsonl", tmp_path / "out", engine="inline")
+    with pytest.raises(BadParameter, match="what is cut was decided about 'text'; text='body' is another text"):
+        draw(tmp_path / "out", 0, text="body")
 
 
 def test_a_moved_workspace_still_finds_its_texts(tmp_path: Path) -> None:
