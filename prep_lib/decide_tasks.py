@@ -75,47 +75,64 @@ def stored_row(stage: Any) -> np.dtype[Any]:
 
 def sketch(number: int, each: Sequence[Input], stages: Sequence[Any], settings: Settings, out: Path) -> dict[str, Any]:
     """Read the documents of some spans, and write what the stages need of them."""
-    heads, ids, id_end = list[tuple[int, ...]](), list[bytes](), 0
-    # As bytes: a hundred thousand small arrays take NumPy as many microseconds each to join.
-    rows: dict[str, list[bytes]] = {stage.name: [] for stage in stages}
-    owners: dict[str, list[int]] = {stage.name: [] for stage in stages}
-    labels: dict[str, set[str]] = {stage.name: set() for stage in stages if way(stage) == "counted"}
-    lost, failed = list[tuple[int, int]](), dict[str, list[str]]()
-    sources: dict[str, int] = {}
-    read = _Read(settings)
+    read, notes = _Read(settings), _Notes(stages)
     for at, one in enumerate(each):
         for record, doc in read.documents(one):
-            document = len(heads)
-            spelled = doc.id.encode("utf-8", "surrogatepass")
-            ids.append(spelled)
-            id_end += len(spelled)
-            source = sources.setdefault(doc.source, len(sources))
-            heads.append((record, at, source, len(doc.text), id_end))
-            for place, stage in enumerate(stages):
-                try:
-                    found = stage.sketch(doc)
-                    if stage.name in labels:
-                        labels[stage.name].add(stage.evidence(doc))
-                except BadRecord as error:
-                    lost.append((document, place))
-                    failed[str(document)] = [error.reason, error.detail]
-                    break
-                rows[stage.name].append(found.tobytes())
-                owners[stage.name].append(len(found))
-            else:
-                continue
-            for stage in stages[place:]:
-                owners[stage.name].append(0)
-    begin = out / f"{number:05d}"
-    save(f"{begin}.heads.npy", np.array(heads, HEAD))
-    save(f"{begin}.ids.npy", np.frombuffer(b"".join(ids), np.uint8))
-    save(f"{begin}.failed.npy", np.array(lost, np.int64).reshape(-1, 2))
-    for stage in stages:
-        save(f"{begin}.{stage.name}.npy", _by_key(stage, rows[stage.name], owners[stage.name]))
-    return {
-        **read.result(), "rows": {name: sum(sizes) for name, sizes in owners.items()},
-        "labels": {name: sorted(found) for name, found in labels.items()}, "lost": failed, "names": [*sources],
-    }  # fmt: skip
+            notes.add(at, record, doc)
+    notes.write(out / f"{number:05d}")
+    return {**read.result(), **notes.result()}
+
+
+class _Notes:
+    """What is noted of the documents of a span: heads, ids, and the rows of each stage."""
+
+    def __init__(self, stages: Sequence[Any]) -> None:
+        self.stages = stages
+        self.heads, self.ids, self.id_end = list[tuple[int, ...]](), list[bytes](), 0
+        # As bytes: a hundred thousand small arrays take NumPy as many microseconds each to join.
+        self.rows: dict[str, list[bytes]] = {stage.name: [] for stage in stages}
+        self.sizes: dict[str, list[int]] = {stage.name: [] for stage in stages}
+        self.labels: dict[str, set[str]] = {stage.name: set() for stage in stages if way(stage) == "counted"}
+        self.failed, self.why = list[tuple[int, int]](), dict[str, list[str]]()
+        self.sources: dict[str, int] = {}
+
+    def add(self, at: int, record: int, doc: Document) -> None:
+        """Note a document of the input with this number."""
+        document, spelled = len(self.heads), doc.id.encode("utf-8", "surrogatepass")
+        self.ids.append(spelled)
+        self.id_end += len(spelled)
+        source = self.sources.setdefault(doc.source, len(self.sources))
+        self.heads.append((record, at, source, len(doc.text), self.id_end))
+        for place, stage in enumerate(self.stages):
+            # Whom one stage cannot read, the later ones do not see.
+            found = b"" if str(document) in self.why else self._sketched(place, stage, document, doc)
+            self.rows[stage.name].append(found)
+            self.sizes[stage.name].append(len(found) // stage.row.itemsize)
+
+    def _sketched(self, place: int, stage: Any, document: int, doc: Document) -> bytes:
+        try:
+            found: bytes = stage.sketch(doc).tobytes()
+            if stage.name in self.labels:
+                self.labels[stage.name].add(stage.evidence(doc))
+            return found
+        except BadRecord as error:
+            self.failed.append((document, place))
+            self.why[str(document)] = [error.reason, error.detail]
+            return b""
+
+    def write(self, begin: Path) -> None:
+        save(f"{begin}.heads.npy", np.array(self.heads, HEAD))
+        save(f"{begin}.ids.npy", np.frombuffer(b"".join(self.ids), np.uint8))
+        save(f"{begin}.failed.npy", np.array(self.failed, np.int64).reshape(-1, 2))
+        for stage in self.stages:
+            save(f"{begin}.{stage.name}.npy", _by_key(stage, self.rows[stage.name], self.sizes[stage.name]))
+
+    def result(self) -> dict[str, Any]:
+        return {
+            "rows": {name: sum(sizes) for name, sizes in self.sizes.items()},
+            "labels": {name: sorted(found) for name, found in self.labels.items()},
+            "lost": self.why, "names": [*self.sources],
+        }  # fmt: skip
 
 
 def _by_key(stage: Any, rows: Sequence[bytes], sizes: Sequence[int]) -> np.ndarray:

@@ -421,9 +421,11 @@ def choose_bands(threshold: float, num_perm: int = 128, recall: float = 0.99) ->
     for rows in range(1, num_perm + 1):
         hit = threshold**rows
         bands = 1 if hit >= recall else math.ceil(math.log1p(-recall) / math.log1p(-hit) - 1e-9)
-        if bands * rows <= num_perm:
-            found = (float(curve(bands, rows, grid).sum()), bands, rows)
-            best = min(best, found) if best else found
+        if bands * rows > num_perm:
+            # Longer rows need more bands yet.
+            break
+        found = (float(curve(bands, rows, grid).sum()), bands, rows)
+        best = min(best, found) if best else found
     if best is None:
         raise BadParameter(
             f"text/near_dedup: no bands of {num_perm} minima find {recall:.4g} of the pairs at {threshold:.4g}; "

@@ -103,6 +103,19 @@ def plain(stage: NearDedup, docs: Sequence[Document]) -> dict[str, tuple[str, fl
     return out
 
 
+@pytest.mark.parametrize("threshold", [1e-300, 1e-9, 0.001, 0.2, 0.999999, 1.0])
+@pytest.mark.parametrize("recall", [1e-12, 0.5, 0.999999])
+def test_bands_of_any_threshold_reach_the_recall_or_are_refused(threshold, recall):
+    try:
+        bands, rows = choose_bands(threshold, 128, recall)
+    except BadParameter:
+        # Even a hash a band does not find so many.
+        assert curve(128, 1, threshold) < recall
+    else:
+        assert bands * rows <= 128
+        assert curve(bands, rows, threshold) >= recall * (1 - 1e-3)
+
+
 @slow
 @given(CORPORA, THRESHOLDS, st.sampled_from(["best", "first"]))
 def test_who_goes_is_what_the_plain_rule_says(texts: list[str], threshold: float, keep: str) -> None:
