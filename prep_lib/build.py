@@ -150,6 +150,8 @@ def cache_jsonl(
     BadParameter, BadInput, TooManyLost, RunLocked, NoSpace, TaskFailed
     """
     through, columns = verdicts.through(files, "build")
+    for column in columns.values():
+        column.check("text")
     paths, folder = find(through, ENDINGS, where="build"), Path(os.path.abspath(output_dir))
     _check_folder(folder, paths)
     _check_processor(processor)
@@ -228,6 +230,8 @@ def build_shards(
         If a document does not end in exactly one EOS.
     """
     through, columns = verdicts.through(files, "build")
+    for column in columns.values():
+        column.check("text")
     paths, folder = find(through, ENDINGS, where="build"), Path(os.path.abspath(output_dir))
     _check_folder(folder, paths)
     if format not in FORMATS:
@@ -612,6 +616,8 @@ class _Build:
             "recipe": {
                 "max_length": settings.max_length, "too_long": settings.too_long, "sample": settings.sample,
                 "inputs": [source.name for source in self.sources],
+                # Whether all of their records were read, or those that verdicts let through.
+                "through_verdicts": any(source.column for source in self.sources),
             },
             "parents": [source.survey.digest for source in self.sources],
             "beside": [self.folder / name for name in BESIDE if name != NAME],

@@ -469,6 +469,7 @@ class _Decision:
             tallies.update({tuple(at): number for *at, number in result["tallies"]})
         return {
             "format": "verdicts",
+            "version": verdicts.VERSION,
             "text": self.settings.text,
             "source_field": self.settings.source_field,
             "documents": sum(result["documents"] for result in results),

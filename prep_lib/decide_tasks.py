@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ from prep_lib import rejected, verdicts
 from prep_lib.documents import from_field
 from prep_lib.engine import HIDDEN
 from prep_lib.errors import BadInput, BadParameter, BadRecord
-from prep_lib.inputs import Input
+from prep_lib.inputs import Input, source_field
 from prep_lib.ledger import Ledger
 from prep_lib.record import Cut, Document, Drop
 from prep_lib.rejected import RejectedWriter
@@ -159,11 +160,11 @@ class _Read:
     def documents(self, one: Input) -> Iterator[tuple[int, Document]]:
         """Yield (place of the record in the span, document)."""
         one.check()
-        last = one.span.first - 1
+        last, field = one.span.first - 1, source_field(one.span.path, self.settings.source_field)
         for number, (place, found) in _numbered(one, self.settings.text):
             last, self.seen = number, self.seen + 1
             if isinstance(found, Document):
-                yield number - one.span.first, from_field(found, self.settings.source_field)
+                yield number - one.span.first, from_field(found, field)
             else:
                 self._lose(one, place, found)
         one.check()
@@ -341,7 +342,7 @@ def _picked(one: Input, text: str, numbers: Iterator[int]) -> Iterator[Document]
             record = jsonl.load_or_reason(found) if isinstance(found, bytes) else found
             doc = jsonl.document("", "", record, text)
             if one.column:
-                doc = jsonl.decided(doc, number, one.column)
+                doc = jsonl.decided(doc, "", number, one.column)
             if isinstance(doc[1], Document):
                 yield doc[1]
             if (wanted := next(numbers, -1)) < 0:
@@ -389,6 +390,10 @@ def _lent(path: Path, size: int) -> Iterator[np.ndarray]:
     """Lend an array in a file that is gone afterwards."""
     with fs.space_for(path):
         lent = np.lib.format.open_memmap(path, "w+", np.uint64, (max(1, size),))
+        if hasattr(os, "posix_fallocate"):
+            # A full disk is noticed here: a mapped page that finds no room kills the process.
+            with open(path, "rb+") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     try:
         yield lent
     finally:

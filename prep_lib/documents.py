@@ -24,7 +24,7 @@ import orjson
 import xxhash
 
 from prep_lib import files as fs
-from prep_lib import rejected, verdicts
+from prep_lib import inputs, rejected, verdicts
 from prep_lib.errors import BadInput, BadRecord
 from prep_lib.ledger import Ledger
 from prep_lib.record import Document
@@ -132,9 +132,10 @@ class Documents:
         for copy, at in rounds:
             path, column = under[at][0], replace(under[at][1], copy=copy)
             span, name = fs.Span(path, first=column.first), verdicts.called(names[at], copy)
+            field = inputs.source_field(path, self.contents["source_field"])
             for _, found in read.documents(span, name=name, text=column.text, column=column):
                 if isinstance(found, Document):
-                    yield from_field(found, self.contents["source_field"])
+                    yield from_field(found, field)
 
     @property
     def tallies(self) -> Tallies:

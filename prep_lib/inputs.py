@@ -279,6 +279,16 @@ def _parts(path: str) -> list[str]:
     return spelled.split("/") if is_remote(path) else list(Path(os.path.abspath(spelled)).parts)
 
 
+def source_field(path: str, field: str) -> str:
+    """Return which field of the records of a file names their source; empty: none.
+
+    Documents of an earlier run have their source. What their meta calls ``source`` was passed over then, and is passed
+    over again; another field does what it does for any record.
+    """
+    ours = not is_remote(path) and kind_of(os.path.dirname(path)) == DOCUMENTS
+    return "" if ours and field == "source" else field
+
+
 # Surveyed
 
 

@@ -222,8 +222,8 @@ def draw(
         return len(drawn) < size or seeds.key(seed, "sample", name) < -drawn[0][0]
 
     told = {**options, "wanted": wanted} if size else options
-    read_all = (found for one in _named(files) for _, found in _reader(one, text, told))
-    found = (stored.from_field(one, source_field) for one in read_all if isinstance(one, Document))
+    read_all = (found for one in _named(files) for _, found in _reader(one, text, source_field, told))
+    found = (one for one in read_all if isinstance(one, Document))
     if not size:
         return list(found)
     for at, doc in enumerate(found):
@@ -251,11 +251,13 @@ def original(
     text, source_field, **options
         As for `run_files`.
     """
+    # A second copy is the first one under another name.
+    names = dict.fromkeys([name, verdicts.first_copy(name)])
     for one in sorted(_named(files), key=lambda one: not name.startswith(one.name)):
-        told = {**options, "wanted": lambda place: place == name}
-        found = (what for place, what in _reader(one, text, told) if place == name)
+        told = {**options, "wanted": names.__contains__}
+        found = (what for place, what in _reader(one, text, source_field, told) if place in names)
         if (what := next(found, None)) is not None:
-            return stored.from_field(what, source_field) if isinstance(what, Document) else what
+            return replace(what, id=name) if isinstance(what, Document) else what
     return None
 
 
@@ -275,14 +277,17 @@ def fetch(
         As for `run_files`.
     ids : iterable of str
     """
-    wanted, out = {*ids}, dict[str, Document]()
+    firsts = {name: verdicts.first_copy(name) for name in ids}
+    wanted = {*firsts, *firsts.values()}
+    found: dict[str, Document] = {}
     for one in _named(files):
-        for place, found in _reader(one, text, options):
-            if place in wanted and isinstance(found, Document):
-                out[place] = stored.from_field(found, source_field)
-        if len(out) == len(wanted):
-            break
-    return out
+        told = {**options, "wanted": wanted.__contains__}
+        for place, doc in _reader(one, text, source_field, told):
+            if place in wanted and isinstance(doc, Document):
+                found[place] = doc
+    # A second copy is the first one under another name.
+    got = {name: found.get(name) or found.get(first) for name, first in firsts.items()}
+    return {name: replace(doc, id=name) for name, doc in got.items() if doc is not None}
 
 
 def _named(files: Sequence[str | Path] | str | Path) -> list[Input]:
@@ -302,8 +307,10 @@ def _parts(path: str) -> int:
     return 2 if read.kind_of(path) in read.WHOLE else 1
 
 
-def _reader(one: Input, text: str, options: Mapping[str, Any]) -> Iterator[read.Found]:
-    return read.documents(one.span, name=one.name, text=text, column=one.column, **options)
+def _reader(one: Input, text: str, source_field: str, options: Mapping[str, Any]) -> Iterator[read.Found]:
+    field = inputs.source_field(one.span.path, source_field)
+    for place, found in read.documents(one.span, name=one.name, text=text, column=one.column, **options):
+        yield place, stored.from_field(found, field) if isinstance(found, Document) else found
 
 
 def _check_folder(folder: Path, paths: Sequence[str]) -> None:
@@ -566,11 +573,12 @@ def _records(
         writer.source = read.source_of(one.span.path, one.column.original(one.name) if one.column else one.name)
         # Documents of an earlier run carry what their reader found out.
         writer.told = () if read.kind_of(one.span.path) == "jsonl" else READ
+        field = inputs.source_field(one.span.path, settings.source_field)
         options = {"text": settings.text, "column": one.column, **settings.options}
         for place, found in read.documents(one.span, name=one.name, **options):
             if share < 1 and seeds.key(settings.seed, "sample", place) >= limit:
                 continue
-            yield place, stored.from_field(found, settings.source_field) if isinstance(found, Document) else found
+            yield place, stored.from_field(found, field) if isinstance(found, Document) else found
         one.check()
 
 

@@ -33,6 +33,7 @@ import numpy as np
 import orjson
 import yaml
 
+from prep_lib.documents import NAME as DOCUMENTS
 from prep_lib.errors import BadInput, BadParameter, BadRecord
 from prep_lib.files import Span, digest, open_bytes, read_lines
 from prep_lib.ledger import Ledger
@@ -40,6 +41,7 @@ from prep_lib.shards.formats import open_shard
 from prep_lib.shards.manifest import NAME, packing_algorithm, read_manifest
 from prep_lib.shards.shard import Shard, document_id
 from prep_lib.source import jsonl, parquet
+from prep_lib.verdicts import first_copy
 
 if TYPE_CHECKING:
     # The loader brings torch; only who asks for a step has one.
@@ -429,8 +431,10 @@ class _Stored:
     def places(self, document: str) -> list[Place]:
         first, found = 0, list[Place]()
         file = split_id(document)
+        # An id of an earlier run names a file too, but none of these inputs.
+        here = file is not None and any(file[0] in entry["sources"] for entry in self.entries)
         for number, entry in enumerate(self.entries):
-            if file is None or file[0] in entry["sources"] or not entry["sources"]:
+            if file is None or not here or file[0] in entry["sources"] or not entry["sources"]:
                 found += self._in_shard(number, entry["file"], document, first)
             first += entry["sequences"]
         return sorted(found, key=lambda place: (place.start, place.number))
@@ -479,6 +483,8 @@ class _Stored:
             )
         elif (self.manifest["recipe"] or {}).get("sample"):
             yield Decision(self.folder.name, "read", "dropped", "not_in_the_sample")
+        elif (self.manifest["recipe"] or {}).get("through_verdicts"):
+            yield Decision(self.folder.name, "read", "dropped", "not_let_through", "by the verdicts it was read with")
         else:
             yield self.unwritten(None)
 
@@ -496,11 +502,26 @@ class _Stored:
         path = self.input(file[0]) if file else None
         if path is None or path.parent == self.folder:
             return
+        if chain := self._chain(path.parent):
+            for folder in chain:
+                yield from (Decision(folder.name, stage, "kept") for stage in _stages(folder / "ledger.json"))
+            return
         if (path.parent / NAME).is_file():
             yield from _Stored(path.parent, self._given)._before(document)
         for ledger in sorted(path.parent.glob("*ledger.json")):
             if path.name.startswith(ledger.name.removesuffix("ledger.json")):
                 yield from (Decision(path.parent.name, stage, "kept") for stage in _stages(ledger))
+
+    def _chain(self, last: Path) -> list[Path]:
+        """Return the folders of documents of this run, in the order of its notebooks, that a stored document passed."""
+        if self.run is None or not (last / DOCUMENTS).is_file():
+            return []
+        mine = self.folder.relative_to(self.run / "data").parts[0]
+        found = [path for path in self._run_folders() if (path / DOCUMENTS).is_file()]
+        named = ((path.relative_to(self.run / "data").parts, path) for path in found)
+        # What a notebook wrote into a folder inside came before what it ended with.
+        ordered = sorted(named, key=lambda item: (item[0][0], len(item[0]) == 1, item[0]))
+        return [path for parts, path in ordered if parts[0] < mine]
 
     # Inputs
 
@@ -526,8 +547,7 @@ class _Stored:
         return found.st_size > MAX_DIGESTED or _digest(path, found.st_size, found.st_mtime_ns) in wanted
 
     def _candidates(self, name: str) -> Iterator[Path]:
-        # A second copy of a document is stored as one of an input ``name~2``.
-        base = re.sub(r"~\d+$", "", Path(name).name)
+        base = first_copy(Path(name).name)
         named = itertools.chain(self._given, self._of_recipe(), self._run_folders(), [self.folder.parent])
         tried = (path / base if path.is_dir() else path for path in named)
         for path in dict.fromkeys(path.resolve() for path in tried if path.name == base):
@@ -625,7 +645,8 @@ def _rejections(folder: Path, document: str) -> Iterator[Decision]:
                     before = stages[: stages.index(line["stage"])] if line["stage"] in stages else []
                     yield from (Decision(folder.name, stage, "kept") for stage in before)
                     measured = (line.get(name) for name in ("value", "limit"))
-                    flow, detail = line.get("flow", "failed"), line.get("detail") or ""
+                    twin = f"for {line['twin']}" if line.get("twin") else ""
+                    flow, detail = line.get("flow", "failed"), line.get("detail") or twin
                     yield Decision(folder.name, line["stage"], flow, line["reason"], detail, *measured)
 
 

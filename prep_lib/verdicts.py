@@ -4,7 +4,7 @@
     copies         1     0     2     1        part-00000.copies.npy   (records,) uint16
     cuts                       5:9            part-00000.cuts.npy     (record, start, stop)
 
-    read as       #L1   #L3   #L4   and, as an input of its own behind all others, #L3~2
+    read as       #L1   #L3   #L4   and, as an input web.jsonl~2 behind all others, #L3
 
 A folder of verdicts stands for the documents it lets through: whatever reads documents takes it as it takes files.
 Second copies are read after all first ones, so that no two copies lie side by side.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,9 @@ from prep_lib.record import Cut
 
 #: The kind of a folder that holds verdicts, see `engine.lock`.
 VERDICTS = "verdicts about documents"
+
+#: Of what `documents.json` says of a folder of verdicts.
+VERSION = 1
 
 #: When the files under a folder of verdicts were last changed, as they were decided about.
 STAMPS = f"{HIDDEN}/bases.json"
@@ -87,9 +91,9 @@ class Column:
         return name.removesuffix(called("", self.copy))
 
     def check(self, text: str) -> None:
-        """Refuse to cut from one text what was decided about another."""
-        if text != self.text and len(self.cuts):
-            raise BadParameter(f"verdicts: what is cut was decided about {self.text!r}; text={text!r} is another text")
+        """Refuse to do to one text what was decided about another."""
+        if text != self.text:
+            raise BadParameter(f"verdicts: these are about the field {self.text!r}; {text!r} is another text")
 
     def takes(self, number: int) -> bool:
         """Tell whether the record with this number is read."""
@@ -107,14 +111,25 @@ class Column:
 
 
 def called(name: str, copy: int) -> str:
-    """Name a copy of a document: the first keeps its name.
+    """Name a copy of an input, or of a document with an id of its own: the first keeps its name.
 
     Examples
     --------
-    >>> called("a.jsonl#L3", 0), called("a.jsonl#L3", 1)
-    ('a.jsonl#L3', 'a.jsonl#L3~2')
+    >>> called("a.jsonl", 0), called("a.jsonl", 1)
+    ('a.jsonl', 'a.jsonl~2')
     """
     return f"{name}~{copy + 1}" if copy else name
+
+
+def first_copy(name: str) -> str:
+    """Return what the first copy of an input, or of a document, is called.
+
+    Examples
+    --------
+    >>> first_copy("a.jsonl~2"), first_copy("a.jsonl~2#L3"), first_copy("a.parquet~3[5]"), first_copy("doc1~2")
+    ('a.jsonl', 'a.jsonl#L3', 'a.parquet[5]', 'doc1')
+    """
+    return re.sub(r"~\d+(?=$|#L\d+$|\[\d+\]$)", "", name)
 
 
 def through(files: Sequence[str | Path] | str | Path, where: str) -> tuple[list[str], dict[str, Column]]:
@@ -160,6 +175,8 @@ def under(folder: str | Path, where: str) -> dict[str, Column]:
     if not os.path.isfile(os.path.join(folder, "ledger.json")):
         raise BadInput(f"{where}: {folder} is not complete: the run that writes it did not end; run it again")
     contents = json.loads(Path(folder, "documents.json").read_bytes())
+    if contents.get("version") != VERSION:
+        raise BadInput(f"{where}: another version of prep_lib wrote {folder}; write it again")
     stamps: dict[str, list[int]] = {}
     with contextlib.suppress(OSError, ValueError):
         stamps = json.loads(Path(folder, STAMPS).read_bytes())
@@ -186,6 +203,8 @@ def _column(folder: str | Path, part: dict[str, Any], text: str, where: str) -> 
         path = f"{place}.{name}.npy"
         if not os.path.isfile(path) or os.path.getsize(path) != size:
             raise BadInput(f"{where}: {path} is missing or cut; write {folder} again")
+    if "+".join(fs.digest(f"{place}.{name}.npy") for name in part["bytes"]) != part["sha256"]:
+        raise BadInput(f"{where}: {place}.copies.npy or .cuts.npy is not as it was written; write {folder} again")
     return Column(os.path.abspath(place), part["sha256"], tuple(part["records"]), part["first"], text)
 
 

@@ -43,6 +43,7 @@ from prep_lib.shards.shard import document_id
 from prep_lib.source import jsonl, parquet
 from prep_lib.tokens.pack import pieces
 from prep_lib.tokens.stream import Cost, Costs, group_of, measure, stem
+from prep_lib.verdicts import called
 
 #: Where the ragged rows wait for the plan.
 ROWS = f"{HIDDEN}/rows"
@@ -442,7 +443,8 @@ class _Tally:
 
     def _label(self, asked: Documents, one: Input, records: Sequence[dict[str, Any]], rows: Sequence[Row]) -> None:
         """Write what documents say of themselves, and sum what they cost."""
-        labels, name = np.empty(len(rows), LABEL), stem(one.name)
+        first = one.column.original(one.name) if one.column else one.name
+        labels, name = np.empty(len(rows), LABEL), stem(first)
         fields = (asked.source_field, asked.language_fields)
         groups = [group_of(record, name, *fields) for record in records]
         labels["group"] = [self.groups.setdefault(group, len(self.groups)) for group in groups]
@@ -451,8 +453,9 @@ class _Tally:
                 f"build: records name more than {GROUPS:,} sources and languages under {asked.source_field!r}, such as "
                 f"{groups[-1][0]!r}; give source_field='' to count by file, or the field that names the source"
             )
+        copy = one.column.copy if one.column else 0
         own = [record.get("id") for record in records]
-        spelled = [str(found).encode() if isinstance(found, str | int) else b"" for found in own]
+        spelled = [called(str(found), copy).encode() if isinstance(found, str | int) else b"" for found in own]
         labels["id_end"] = self.id_end + np.cumsum(list(map(len, spelled)))
         self.id_end = int(labels["id_end"][-1])
         with fs.space_for(self.out):

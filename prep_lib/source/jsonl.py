@@ -522,38 +522,49 @@ def numbered(
     if column is not None:
         column.check(text)
     for number, line in read_lines(span):
-        place = f"{name}#L{number}"
+        place = f"{called(name, copy)}#L{number}"
         if column is not None and not column.takes(number):
             continue
         if wanted is not None and isinstance(line, bytes) and not _may_be(line, place, copy, wanted):
             continue
         found = document(place, name, load_or_reason(line) if isinstance(line, bytes) else line, text)
-        yield number, found if column is None else decided(found, number, column)
+        yield number, found if column is None else decided(found, place, number, column)
 
 
 def _may_be(line: bytes, place: str, copy: int, wanted: Callable[[str], bool]) -> bool:
     """Tell whether a record may be wanted, before it is parsed: by its place, and by the id it begins with."""
     if b'"id"' not in line:
-        return wanted(called(place, copy))
+        return wanted(place)
     told = _ID.match(line)
     own = load_or_reason(told[0] + b"}") if told else None
     if not isinstance(own, dict):
         return True  # it stands elsewhere in the record
-    return wanted(called(place, copy)) or wanted(called(own["id"], copy))
+    return wanted(place) or wanted(called(own["id"], copy))
 
 
 #: How a record begins that tells its id first, as ours do.
 _ID = re.compile(rb'\{\s*"id"\s*:\s*"(?:[^"\\]|\\.)*"')
 
 
-def decided(found: tuple[str, Document | BadRecord], number: int, column: Column) -> tuple[str, Document | BadRecord]:
-    """Return a document as verdicts let it through: without what is cut, and a copy under a name of its own."""
-    place, doc = found
-    cut = column.cut(number)
+def decided(
+    found: tuple[str, Document | BadRecord], place: str, number: int, column: Column
+) -> tuple[str, Document | BadRecord]:
+    """Return a document as verdicts let it through: without what is cut, and a copy under a name of its own.
+
+    Parameters
+    ----------
+    found : (str, Document or BadRecord)
+        As `document` makes it.
+    place : str
+        Where it stands in which copy of its file: ``a.jsonl~2#L3``; the id of a record that has none of its own.
+    number : int
+    column : Column
+    """
+    doc, cut = found[1], column.cut(number)
     if isinstance(doc, BadRecord) or (cut is None and not column.copy):
         return found
-    name = called(doc.id, column.copy)
-    return called(place, column.copy), replace(doc, id=name, text=cut.apply(doc.text) if cut else doc.text)
+    name = place if doc.id == place else called(doc.id, column.copy)
+    return name, replace(doc, id=name, text=cut.apply(doc.text) if cut else doc.text)
 
 
 #: The keys of a record of our own documents, as a run writes them.

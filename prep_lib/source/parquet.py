@@ -26,7 +26,7 @@ from prep_lib.errors import BadInput, BadRecord
 from prep_lib.files import Span, Survey, digest, open_stored, stamp
 from prep_lib.record import Document
 from prep_lib.source import jsonl
-from prep_lib.verdicts import Column
+from prep_lib.verdicts import Column, called
 
 #: Bytes of rows turned into Python objects at once; those take several times as much.
 BATCH = 4 * 2**20
@@ -159,7 +159,8 @@ def numbered(
     name = column.original(name)
     for number, record in _sound_records(span):
         if column.takes(number):
-            yield number, jsonl.decided(jsonl.document(f"{name}[{number}]", name, record, text), number, column)
+            place = f"{called(name, column.copy)}[{number}]"
+            yield number, jsonl.decided(jsonl.document(place, name, record, text), place, number, column)
 
 
 def _sound_records(span: Span) -> Iterator[tuple[int, dict[str, Any] | BadRecord]]:

@@ -4,17 +4,20 @@
     agieval_lsat.jsonl  {"passage", "question", "options"}   agieval   question ──▶ query   passage, options ──▶ support
     mine.parquet        {"ask", "choices"}                   own       fields="ask->query choices->support"
 
-The query is what must be found in a document. The support (options, answers, a passage, a solution) is looked at only
-where the query is too short or too common to prove anything; alone it proves nothing.
+The query is what must be found in a document. The support (options, answers, a solution) is looked at only where the
+query is too short or too common to prove anything; alone it proves nothing. A passage is support too, and a query about
+one always needs support: "What does the author think of it?" stands in many a text.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import glob
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from prep_lib.errors import BadInput, BadParameter, BadRecord
@@ -27,10 +30,16 @@ IDS = ("task_id", "question_id", "id")
 
 
 class FieldMap(NamedTuple):
-    """Which fields of a record ask, and which stand beside; ``mc1_targets.choices`` is a field inside a field."""
+    """Which fields of a record ask, which stand beside, and which hold what is asked about, as ``outer.inner`` too."""
 
     query: tuple[str, ...]
     support: tuple[str, ...] = ()
+    passage: tuple[str, ...] = ()
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """All fields but those of the query."""
+        return self.passage + self.support
 
 
 #: The forms in which known benchmarks are handed on, by name; of a form all query fields must be there, and of the
@@ -39,14 +48,14 @@ class FieldMap(NamedTuple):
 FIELD_MAPS: dict[str, tuple[FieldMap, ...]] = {
     "cmmlu": (FieldMap(("Question",), ("A", "B", "C", "D")), FieldMap(("question",), ("A", "B", "C", "D"))),
     "ceval": (FieldMap(("question",), ("A", "B", "C", "D")),),
-    "agieval": (FieldMap(("question",), ("passage", "options")), FieldMap(("query",), ("choices",))),
+    "agieval": (FieldMap(("question",), ("options",), ("passage",)), FieldMap(("query",), ("choices",))),
     "truthfulqa": (
         FieldMap(("question",), ("best_answer", "correct_answers")), FieldMap(("question",), ("mc1_targets.choices",)),
     ),
     "humaneval": (FieldMap(("prompt",), ("canonical_solution",)),),
     "mbpp": (FieldMap(("text",), ("code",)), FieldMap(("prompt",), ("canonical_solution", "code"))),
     "mmlu": (FieldMap(("question",), ("choices",)), FieldMap(("question",), ("A", "B", "C", "D"))),
-    "arc": (FieldMap(("question",), ("choices",)),),
+    "arc": (FieldMap(("question.stem",), ("question.choices",)), FieldMap(("question",), ("choices",))),
     "gsm8k": (FieldMap(("question",), ("answer",)),),
 }  # fmt: skip
 
@@ -66,12 +75,15 @@ class Item(NamedTuple):
         What must be found.
     support : tuple of str
         What stands beside it: options, answers, a passage, each by itself.
+    about_passage : bool
+        Whether the query asks about a passage in the support. "What does the author think of it?" is no item.
     """
 
     benchmark: str
     id: str
     query: str
     support: tuple[str, ...] = ()
+    about_passage: bool = False
 
     @property
     def name(self) -> str:
@@ -91,7 +103,7 @@ class Declared(NamedTuple):
         The fields used, those that are there.
     items : int
     empty : int
-        Records without any query; they are no items.
+        Records whose query is null or blank; they are no items.
     """
 
     name: str
@@ -106,6 +118,13 @@ class Declared(NamedTuple):
 class Benchmarks:
     """Items of benchmarks, and how each benchmark was read.
 
+    Parameters
+    ----------
+    items : tuple of Item
+    declared : tuple of Declared
+    unread : tuple of str
+        Files that lay in the folders given and were not read: of no known ending.
+
     Raises
     ------
     BadParameter
@@ -119,6 +138,7 @@ class Benchmarks:
 
     items: tuple[Item, ...]
     declared: tuple[Declared, ...] = ()
+    unread: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -127,7 +147,9 @@ class Benchmarks:
             )
         names = [one.name for one in self.declared]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise BadParameter(f"text/benchmarks: two benchmarks are named {twice[0]!r}; name them: {{name: file}}")
+            raise BadParameter(
+                f"text/benchmarks: two benchmarks are named {twice[0]!r}; leave one out, or name them: {{name: file}}"
+            )
 
     def __len__(self) -> int:
         return len(self.items)
@@ -147,20 +169,23 @@ def load_benchmarks(benchmarks: Any, *, fields: str = "", skip: str = "") -> Ben
     Parameters
     ----------
     benchmarks : path, str, data set, a list of these, or {name: one of these}
-        A folder of files (JSONL, JSON, CSV, Parquet; packed or not), a file, a pattern (``bench/*.jsonl``), or what
-        `hub.open_source` opens: ``"cais/mmlu:all[test]"``. A benchmark is named by its file or data set.
+        A folder of files (JSONL, JSON, CSV, Parquet; packed or not) and of folders of such, a file, a pattern
+        (``bench/*.jsonl``), or what `hub.open_source` opens: ``"cais/mmlu:all[test]"``. A benchmark is named by its
+        file or data set, below a folder with the way there (``mmlu/test``), and where two would be named alike by as
+        much of the way as tells them apart.
     fields : str
-        ``"ask->query options->support"``: the fields of these benchmarks, instead of the ready maps; ``->id`` names
-        the item. Empty: by name, then by the fields of the first record (`FIELD_MAPS`).
+        ``"ask->query options->support"``: the fields of these benchmarks, instead of the ready maps; ``->passage`` is
+        support that is asked about, ``->id`` names the item. Empty: by name, then by the fields of the first record
+        (`FIELD_MAPS`).
     skip : str
         Patterns of file names in a folder that hold no benchmark, blanks between: ``"planted* *_notes.jsonl"``.
 
     Raises
     ------
     BadInput
-        If a record cannot be read: an item that is missing would pass for clean.
+        If a record cannot be read, or has no field of the query: an item that is missing would pass for clean.
     BadParameter
-        If no map fits a benchmark, or there is no item at all.
+        If no map fits a benchmark, a field given is in none of its records, or there is no item at all.
 
     Examples
     --------
@@ -173,11 +198,12 @@ def load_benchmarks(benchmarks: Any, *, fields: str = "", skip: str = "") -> Ben
     own = parse_fields(fields) if fields else None
     items: list[Item] = []
     declared: list[Declared] = []
-    for name, dataset in _named(benchmarks, skip.split()):
+    unread: list[str] = []
+    for name, dataset in _told_apart([*_named(benchmarks, skip.split(), unread)]):
         found, told = _read(name, dataset, own)
         items += found
         declared.append(told)
-    return Benchmarks(tuple(items), tuple(declared))
+    return Benchmarks(tuple(items), tuple(declared), tuple(unread))
 
 
 def parse_fields(text: str) -> tuple[FieldMap, str]:
@@ -186,64 +212,107 @@ def parse_fields(text: str) -> tuple[FieldMap, str]:
     Examples
     --------
     >>> parse_fields("ask->query a->support b->support")
-    (FieldMap(query=('ask',), support=('a', 'b')), '')
+    (FieldMap(query=('ask',), support=('a', 'b'), passage=()), '')
     """
-    roles: dict[str, list[str]] = {"query": [], "support": [], "id": []}
+    roles: dict[str, list[str]] = {"query": [], "support": [], "passage": [], "id": []}
     for word in text.split():
-        field, _, role = word.partition("->")
-        if not field or role not in roles:
-            raise BadParameter(f"text/benchmarks: {word!r} in fields must be FIELD->query, FIELD->support or FIELD->id")
-        roles[role].append(field)
+        name, _, role = word.partition("->")
+        if not name or role not in roles:
+            raise BadParameter(
+                f"text/benchmarks: {word!r} in fields must be FIELD->query, FIELD->support, FIELD->passage or FIELD->id"
+            )
+        roles[role].append(name)
     if not roles["query"] or len(roles["id"]) > 1:
         raise BadParameter(f"text/benchmarks: fields={text!r} must name at least one query and at most one id")
-    return FieldMap(tuple(roles["query"]), tuple(roles["support"])), next(iter(roles["id"]), "")
+    id_field = next(iter(roles.pop("id")), "")
+    return FieldMap(**{role: tuple(names) for role, names in roles.items()}), id_field
 
 
 # ── which files, under which names ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _named(benchmarks: Any, skip: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield each benchmark with its name; a folder is its files."""
+class _Source(NamedTuple):
+    """A benchmark before it is read: its name, what to open, and the way there, which may become its name."""
+
+    name: str
+    dataset: Any
+    path: str = ""
+
+
+def _named(benchmarks: Any, skip: Sequence[str], unread: list[str]) -> Iterator[_Source]:
+    """Yield each benchmark with its name; a folder is its files, and those of no known ending are told."""
     if isinstance(benchmarks, Mapping) and not hasattr(benchmarks, "num_rows"):
         for name, one in benchmarks.items():
-            yield str(name), one
+            yield _Source(str(name), one)
     elif isinstance(benchmarks, list | tuple):
         for one in benchmarks:
-            yield from _named(one, skip)
+            yield from _named(one, skip, unread)
     elif isinstance(benchmarks, str | os.PathLike):
         text = os.fspath(benchmarks)
-        if not text.strip():
-            return
-        paths = _files(text, skip)
-        yield from [(_stem(text), text)] if paths is None else [(_stem(path), path) for path in paths]
+        if os.path.isdir(text) and not _saved(os.listdir(text)):
+            yield from _some(text, _in_folder(text, skip, unread))
+        elif any(sign in text for sign in "*?") and "://" not in text and not os.path.exists(text):
+            found = sorted(glob.glob(text, recursive=True), key=natural)
+            yield from _some(text, (one for path in found for one in _at(path, skip, unread)))
+        elif text.strip():
+            yield _Source(_stem(text), text, text)
     else:
-        yield str(getattr(getattr(benchmarks, "info", None), "dataset_name", None) or "benchmark"), benchmarks
+        yield _Source(str(getattr(getattr(benchmarks, "info", None), "dataset_name", None) or "benchmark"), benchmarks)
 
 
-def _files(text: str, skip: Sequence[str]) -> list[str] | None:
-    """Return the files of a folder or a pattern; None for anything else."""
-    if os.path.isdir(text):
-        if {"dataset_dict.json", "state.json"} & {*os.listdir(text)}:
-            return None
-        paths = [os.path.join(text, name) for name in sorted(os.listdir(text), key=natural)]
-        found = [path for path in paths if path.endswith(ENDINGS) and kind_of(path) in ("jsonl", "table", "parquet")]
-    elif any(sign in text for sign in "*?") and "://" not in text:
-        folder, pattern = os.path.split(text)
-        found = [os.path.join(folder, name) for name in sorted(os.listdir(folder or "."), key=natural)]
-        found = [path for path in found if fnmatch.fnmatch(os.path.basename(path), pattern)]
-    else:
-        return None
-    found = [path for path in found if not any(fnmatch.fnmatch(os.path.basename(path), one) for one in skip)]
-    if not found:
+def _some(text: str, found: Iterable[_Source]) -> list[_Source]:
+    some = [*found]
+    if not some:
         raise BadParameter(f"text/benchmarks: no benchmark given: {text} holds no file of items")
-    return found
+    return some
+
+
+def _in_folder(folder: str, skip: Sequence[str], unread: list[str]) -> Iterator[_Source]:
+    """Yield the benchmarks of a folder, of which hidden files are none."""
+    for name in sorted(os.listdir(folder), key=natural):
+        if not name.startswith((".", "__")):
+            yield from _at(os.path.join(folder, name), skip, unread)
+
+
+def _at(path: str, skip: Sequence[str], unread: list[str]) -> Iterator[_Source]:
+    """Yield a file, or the benchmarks of a folder; a folder that datasets saved is one."""
+    name, inside = os.path.basename(os.path.normpath(path)), list[str]()
+    if any(fnmatch.fnmatch(name, one) for one in skip):
+        return
+    if os.path.isdir(path) and not _saved(os.listdir(path)):
+        yield from (one._replace(name=f"{name}/{one.name}") for one in _in_folder(path, skip, inside))
+        unread += [f"{name}/{one}" for one in inside]
+    elif os.path.isdir(path) or (name.lower().endswith(ENDINGS) and kind_of(path) in ("jsonl", "table", "parquet")):
+        yield _Source(_stem(path), path, path)
+    else:
+        unread.append(name)
+
+
+def _saved(names: Sequence[str]) -> bool:
+    return bool({"dataset_dict.json", "state.json"} & {*names})
+
+
+def _told_apart(found: Sequence[_Source]) -> list[tuple[str, Any]]:
+    """Return benchmarks with their names, those that would be named alike by more of the way to them."""
+    names = [one.name for one in found]
+    for depth in range(1, 1 + max((len(_way(one)) for one in found), default=0)):
+        counts = Counter(names)
+        names = [
+            "/".join(_way(one)[-depth:]) if counts[name] > 1 and one.path else name
+            for name, one in zip(names, found, strict=True)
+        ]
+    return [(name, one.dataset) for name, one in zip(names, found, strict=True)]
+
+
+def _way(source: _Source) -> list[str]:
+    return [part for part in os.path.normpath(source.path).split(os.sep) if part]
 
 
 def _stem(text: str) -> str:
     """Name a benchmark by its file, or by the name on the hub without its owner and split."""
     name = os.path.basename(os.path.normpath(re.sub(r"\[.*\]$", "", text)))
     packed = compression(name)
-    name = name.removesuffix(f".{packed}") if packed else name
+    name = name[: -len(packed) - 1] if packed else name
     return os.path.splitext(name)[0] if name.lower().endswith(ENDINGS) else name
 
 
@@ -252,16 +321,18 @@ def _stem(text: str) -> str:
 
 def _read(name: str, dataset: Any, own: tuple[FieldMap, str] | None) -> tuple[list[Item], Declared]:
     known_as, fields, id_field = ("own", *own) if own else ("", FieldMap(()), "")
-    items, empty, used = [], 0, set[str]()
-    for number, record in enumerate(_records(dataset)):
+    items, empty, used, there = [], 0, set[str](), set[str]()
+    for number, (place, record) in enumerate(_records(dataset)):
         if not known_as:
             known_as, fields = _map_of(name, record)
-        query = "\n".join(text for field in fields.query for text in _texts(_get(record, field)))
-        support = {field: _texts(_get(record, field)) for field in fields.support}
-        used |= {field for field, texts in support.items() if texts}
-        item_id = _id(record, id_field, number)
+        there |= {one for one in (*fields.query, *fields.beside, id_field) if _has(record, (one,))}
+        query = "\n".join(_query(place, record, fields.query))
+        beside = {one: _texts(_get(record, one)) for one in fields.beside}
+        used |= {one for one, texts in beside.items() if texts}
         if query.strip():
-            items.append(Item(name, item_id, query, tuple(text for texts in support.values() for text in texts)))
+            support = tuple(text for texts in beside.values() for text in texts)
+            about = any(beside[one] for one in fields.passage)
+            items.append(Item(name, _id(record, id_field, number), query, support, about))
         else:
             empty += 1
     if not items:
@@ -269,29 +340,51 @@ def _read(name: str, dataset: Any, own: tuple[FieldMap, str] | None) -> tuple[li
             f"text/benchmarks: {name} has no item with a query in {', '.join(fields.query) or 'any field'}; "
             "give fields='FIELD->query FIELD->support'"
         )
-    used_support = tuple(field for field in fields.support if field in used)
-    return items, Declared(name, known_as, fields.query, used_support, len(items), empty)
+    given = (*fields.query, *fields.beside, id_field) if own else ()
+    if missing := [one for one in given if one and one not in there]:
+        raise BadParameter(f"text/benchmarks: no record of {name} has the field {missing[0]}, which fields= names")
+    declared = tuple(one for one in fields.beside if one in used)
+    return items, Declared(name, known_as, fields.query, declared, len(items), empty)
 
 
-def _records(dataset: Any) -> Iterator[dict[str, Any]]:
+def _records(dataset: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     for _, place, raw in hub.open_source(dataset).read(0):
         record = hub.parsed(raw)
         if isinstance(record, BadRecord):
             raise BadInput(
                 f"text/benchmarks: {place} cannot be read ({record}); an item that is missing passes for clean"
             )
-        yield record
+        yield place, record
+
+
+def _query(place: str, record: Mapping[str, Any], fields: Sequence[str]) -> list[str]:
+    """Return the texts that ask; a record that has none of the fields is no empty item, but is named otherwise."""
+    if not any(_has(record, (one,)) for one in fields):
+        raise BadInput(
+            f"text/benchmarks: {place} has no field {' or '.join(fields)}, but {', '.join(record) or 'none'}; "
+            "an item that is missing passes for clean"
+        )
+    for one in fields:
+        value = _get(record, one)
+        if isinstance(value, Mapping) and "text" not in value:
+            # All of it would be the query, options and labels too, and hardly any document holds all of it.
+            raise BadInput(
+                f"text/benchmarks: {one} of {place} holds the fields {', '.join(value)}; "
+                f"give fields='{one}.{next(iter(value), 'FIELD')}->query'"
+            )
+    return [text for one in fields for text in _texts(_get(record, one))]
 
 
 def _map_of(name: str, record: Mapping[str, Any]) -> tuple[str, FieldMap]:
     """Return the map a benchmark is known by: that of its name if its fields fit, else one whose fields all fit."""
-    by_name = [known for known, pattern in _NAMES.items() if re.search(pattern, name.lower())]
-    for known in by_name:
+    # The file's own name before that of its folder.
+    said = [*dict.fromkeys((name.rpartition("/")[2].lower(), name.lower()))]
+    for known in (known for text in said for known, pattern in _NAMES.items() if re.search(pattern, text)):
         if fitting := [one for one in FIELD_MAPS[known] if _has(record, one.query)]:
-            return known, max(fitting, key=lambda one: sum(_has(record, (field,)) for field in one.support))
+            return known, max(fitting, key=lambda one: sum(_has(record, (beside,)) for beside in one.beside))
     for known in FIELD_MAPS:
         for one in FIELD_MAPS[known]:
-            if _has(record, (*one.query, *one.support)):
+            if _has(record, (*one.query, *one.beside)):
                 return known, one
     raise BadParameter(
         f"text/benchmarks: no ready map fits {name}, whose fields are {', '.join(record) or 'none'}; "
@@ -300,17 +393,17 @@ def _map_of(name: str, record: Mapping[str, Any]) -> tuple[str, FieldMap]:
 
 
 def _has(record: Mapping[str, Any], fields: Sequence[str]) -> bool:
-    return all(_get(record, field, _MISSING) is not _MISSING for field in fields)
+    return all(_get(record, one, _MISSING) is not _MISSING for one in fields)
 
 
 _MISSING = object()
 
 
-def _get(record: Any, field: str, default: Any = None) -> Any:
+def _get(record: Any, name: str, default: Any = None) -> Any:
     """Return a field, or one inside a field."""
-    if isinstance(record, Mapping) and field in record:
-        return record[field]
-    outer, _, inner = field.partition(".")
+    if isinstance(record, Mapping) and name in record:
+        return record[name]
+    outer, _, inner = name.partition(".")
     return _get(record[outer], inner, default) if inner and isinstance(record, Mapping) and outer in record else default
 
 
@@ -329,5 +422,5 @@ def _texts(value: Any) -> list[str]:
 
 
 def _id(record: Mapping[str, Any], id_field: str, number: int) -> str:
-    found = next((record[field] for field in ((id_field,) if id_field else IDS) if field in record), number)
+    found = next((_get(record, one) for one in ((id_field,) if id_field else IDS) if _has(record, (one,))), number)
     return str(found)

@@ -139,6 +139,7 @@ WORDS, CHARACTERS = 5, 8
 _BASE_WORDS, _BASE_CHARACTERS = (u64(pow(int(_BASE), n, 2**64)) for n in (WORDS, CHARACTERS))
 _U32, _U29, _U6, _U63 = u64(32), u64(29), u64(6), u64(63)
 _ZERO, _ONE = u64(0), u64(1)
+_COMMA = u64(ord(","))
 
 
 @kernel
@@ -207,6 +208,20 @@ def scan(data: Any, codes: Any, bits: Any, shift: int, slots: Any, hits: Any, ou
             if kind == 4:
                 i += wide
                 continue
+            if state == 2 and fold == _COMMA and kind == 0:
+                # 1,000,000 is one number, as 1000000 is: three digits behind a comma, and no fourth.
+                k, digits = i + wide, 0
+                while k < size and digits < 4:
+                    if 48 <= data[k] <= 57:
+                        k += 1
+                    elif data[k] == 239 and k + 2 < size and data[k + 1] == 188 and 144 <= data[k + 2] <= 153:
+                        k += 3
+                    else:
+                        break
+                    digits += 1
+                if digits == 3:
+                    i += wide
+                    continue
             sort = state
             if state == 2:
                 run = _NUMBER
@@ -338,7 +353,7 @@ def terms(utf8: bytes, chinese: str = "simplified") -> Terms:
     >>> text = "“It’s 3,650&nbsp;km”, <b>Ｓhe</b> said: 好的".encode()
     >>> found = terms(text)
     >>> [text[a:b].decode() for a, b in zip(found.starts, found.stops)]
-    ['It', 's', '3', '650', 'km', 'Ｓhe', 'said', '好', '的']
+    ['It', 's', '3,650', 'km', 'Ｓhe', 'said', '好', '的']
     """
     data, codes = np.frombuffer(utf8, np.uint8), classes(chinese)
     size, _ = scan(data, codes, *_NO_TABLE, _NO_TERMS)
@@ -361,17 +376,21 @@ def windows(hashes: np.ndarray, sorts: np.ndarray) -> np.ndarray:
     (t,) uint64
         0 where the text before the term is too short.
     """
+    keys, width = _keys(hashes, sorts, WORDS, CHARACTERS)
+    keys[np.arange(len(hashes)) < width - 1] = 0
+    return keys
+
+
+def _keys(hashes: np.ndarray, sorts: np.ndarray, words: int, characters: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return keys of so many words, or characters, that end at each term, and how many terms that is."""
     sums = {}
-    for width in (WORDS, CHARACTERS):
+    for width in (words, characters):
         out = np.zeros(len(hashes), np.uint64)
         for back in range(min(width, len(hashes))):
             out[back:] += hashes[: len(hashes) - back] * u64(pow(int(_BASE), back, 2**64))
         sums[width] = out
-    keys = np.where(sorts == ALONE, sums[CHARACTERS] ^ _SALT, sums[WORDS])
-    keys = ((keys ^ (keys >> _U32)) * _SPREAD) | _ONE
-    at = np.arange(len(hashes))
-    keys[at < np.where(sorts == ALONE, CHARACTERS, WORDS) - 1] = 0
-    return keys
+    keys = np.where(sorts == ALONE, sums[characters] ^ _SALT, sums[words])
+    return ((keys ^ (keys >> _U32)) * _SPREAD) | _ONE, np.where(sorts == ALONE, characters, words)
 
 
 # ── the items, ready to be looked up ─────────────────────────────────────────────────────────────────────────────────
@@ -380,6 +399,8 @@ def windows(hashes: np.ndarray, sorts: np.ndarray) -> np.ndarray:
 _WEIGHTS = np.array([0, 2, 0, 1, 0], np.int32)
 #: Terms of a window that are no numbers, at least: [1, 2, 3] proves nothing.
 _LEAST = {WORDS: 3, CHARACTERS: 6}
+#: Terms of a gram, by which an item is compared where it may stand: words, characters.
+_GRAM = (3, 5)
 
 
 class Index(NamedTuple):
@@ -451,7 +472,8 @@ def build_index(
     counts = (keys != 0) & ~np.isin(keys, np.fromiter(stop, np.uint64, len(stop)))
     uncounted = len(np.unique(keys[(keys != 0) & ~counts]))
     weights = _weigh(flat, width, counts)
-    weak, possible = _weak(flat, weights, counts, _asked_again(items), 2 * min_words)
+    leaning = _worded(flat, len(items), shared, 2 * min_words) | np.array([item.about_passage for item in items])
+    weak, possible = _weak(flat, weights, counts, _asked_again(items), leaning, 2 * min_words)
     # Beside a query that proves enough, its answers are not looked at.
     kept = ~((flat.part > 0) & ~weak[flat.item])
     item, counts, keys = flat.item[kept], counts[kept], keys[kept]
@@ -502,23 +524,28 @@ def _values(utf8: bytes, found: Terms) -> np.ndarray:
 
 
 def _value(number: bytes) -> int:
-    """Return what a number is: 007 is 7, and ３ is 3."""
+    """Return what a number is: 007 is 7, ３ is 3, 1,000 is 1000."""
     text = unicodedata.normalize("NFKC", number.decode("utf-8", "replace"))
-    return seeds.key(0, "number", text.lstrip("0")) | 1
+    digits = "".join(str(unicodedata.decimal(char)) for char in text if char.isdecimal())
+    return seeds.key(0, "number", digits.lstrip("0")) | 1
 
 
 def _own_windows(flat: _Flat) -> tuple[np.ndarray, np.ndarray]:
     """Return the key of each window that lies in one text and holds enough words, else 0; and its width."""
-    keys, at = windows(flat.hashes, flat.sorts), np.arange(len(flat.hashes))
-    width = np.where(flat.sorts == ALONE, CHARACTERS, WORDS)
+    keys, width = _keys(flat.hashes, flat.sorts, WORDS, CHARACTERS)
+    return _in_one_text(flat, keys, width, np.where(flat.sorts == ALONE, _LEAST[CHARACTERS], _LEAST[WORDS])), width
+
+
+def _in_one_text(flat: _Flat, keys: np.ndarray, width: np.ndarray, least: np.ndarray) -> np.ndarray:
+    """Return the keys, 0 where one reaches into another text, or holds too few words, or one term over and over."""
+    at = np.arange(len(keys))
     begin = np.maximum(at - width + 1, 0)
     told = np.cumsum(np.append(0, flat.sorts != DIGIT))
-    enough = told[at + 1] - told[begin] >= np.where(flat.sorts == ALONE, _LEAST[CHARACTERS], _LEAST[WORDS])
-    # A term over and over proves nothing either.
+    enough = (at >= width - 1) & (told[at + 1] - told[begin] >= least)
     changes = np.cumsum(np.append(0, flat.hashes[1:] != flat.hashes[:-1]))[: len(at)]
     enough &= changes[at] > changes[begin]
     alone = (flat.item[begin] == flat.item) & (flat.part[begin] == flat.part)
-    return np.where(enough & alone, keys, 0), width
+    return np.where(enough & alone, keys, 0)
 
 
 def _shared_keys(keys: np.ndarray, flat: _Flat, shared: int) -> set[int]:
@@ -535,14 +562,35 @@ def _shared_keys(keys: np.ndarray, flat: _Flat, shared: int) -> set[int]:
 
 def _weigh(flat: _Flat, width: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Return what each term weighs: nothing if no window it is in counts; in a text too short for any, as it is."""
-    change, ends = np.zeros(len(counts) + 1, np.int64), np.flatnonzero(counts)
-    np.add.at(change, ends - width[ends] + 1, 1)
-    np.add.at(change, ends + 1, -1)
-    covered = np.cumsum(change[:-1]) > 0
+    covered = _reached(width, counts)
     begins = np.flatnonzero(np.diff(flat.item, prepend=-1) | np.diff(flat.part, prepend=-1))
     sizes = np.diff(np.append(begins, len(counts)))
     short = np.repeat(sizes, sizes) < width
     return np.where(covered | short, _WEIGHTS[flat.sorts], 0).astype(np.int32)
+
+
+def _reached(width: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Tell of each term whether it is in a window that counts; a window is named by its last term."""
+    change, ends = np.zeros(len(counts) + 1, np.int64), np.flatnonzero(counts)
+    np.add.at(change, ends - width[ends] + 1, 1)
+    np.add.at(change, ends + 1, -1)
+    return np.cumsum(change[:-1]) > 0
+
+
+def _worded(flat: _Flat, size: int, shared: int, least: int) -> np.ndarray:
+    """Tell of each item whether its query is the wording of its benchmark, and hardly anything else.
+
+    The wording is what stands three words, or five characters, at a time in `shared` or more queries: "which of the
+    following is closest to". What is left of the query must be half of it, or half of `least`.
+    """
+    keys, width = _keys(flat.hashes, flat.sorts, *_GRAM)
+    keys = np.where(flat.part == 0, _in_one_text(flat, keys, width, width - 1), 0)
+    stop = _shared_keys(keys, flat, shared)
+    own = ~_reached(width, (keys != 0) & np.isin(keys, np.fromiter(stop, np.uint64, len(stop))))
+    query, weights = flat.part == 0, _WEIGHTS[flat.sorts]
+    whole = np.bincount(flat.item[query], weights[query], size)
+    left = np.bincount(flat.item[query & own], weights[query & own], size)
+    return (2 * left <= whole) & (2 * left < least)
 
 
 def _asked_again(items: Sequence[Item]) -> np.ndarray:
@@ -554,14 +602,14 @@ def _asked_again(items: Sequence[Item]) -> np.ndarray:
 
 
 def _weak(
-    flat: _Flat, weights: np.ndarray, counts: np.ndarray, again: np.ndarray, least: int
+    flat: _Flat, weights: np.ndarray, counts: np.ndarray, again: np.ndarray, leaning: np.ndarray, least: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which queries prove nothing alone, and which items can be told from chance at all."""
     query, size = flat.part == 0, len(again)
     heavy = np.bincount(flat.item[query], weights[query], size)
     told = np.bincount(flat.item[query & counts], minlength=size)
-    weak = again | (heavy < least) | (told == 0)
     beside = np.bincount(flat.item[~query], weights[~query], size)
+    weak = again | (heavy < least) | (told == 0) | (leaning & (beside > 0))
     asks = np.bincount(flat.item[query & (flat.sorts != DIGIT)], minlength=size)
     return weak, ~weak | ((heavy + beside >= least) & (beside > 0) & (asks > 0))
 
@@ -647,8 +695,9 @@ KINDS = ("verbatim", "edited", "reordered", "fragment", "renumbered")
 #: Up to this many words nearly all of a query must be found, from that many on the threshold's share; in between the
 #: limit goes down evenly. A fragment is at least this share of its query.
 _FEW, _MANY, _NEARLY, _PIECE = 10, 25, 0.9, 0.4
-#: Bytes a term may take with the markup around it, on average: by it the stretch of a document is cut that is compared.
-_ROOM = 64
+#: Bytes a term may take with the markup around it, on average, at first and at most: by it the stretch of a document
+#: is cut that is compared.
+_ROOM, _ROOM_MOST = 64, 4_096
 #: Terms of a query that are laid beside a document to say of which kind a hit is: the price grows with their square.
 _ALIGNED = 250
 #: Share of the numbers in what was found that must be missing for other numbers to be the difference.
@@ -685,19 +734,34 @@ class Hit(NamedTuple):
     number: int
 
 
-class _Window(NamedTuple):
-    """A stretch of a document: its terms, and the grams they make."""
+class _Window:
+    """A stretch of a document: its terms, what its numbers are, and the grams it is made of."""
 
-    hashes: list[int]
-    sorts: list[int]
-    grams: frozenset[tuple[int, ...]]
+    def __init__(self, utf8: bytes, found: Terms) -> None:
+        self.utf8, self.found = utf8, found
+        self.hashes: list[int] = found.hashes.tolist()
+        self.sorts: list[int] = found.sorts.tolist()
+
+    def part(self, begin: int, end: int) -> _Window:
+        """Return the terms from one to another."""
+        return _Window(self.utf8, Terms(*(one[begin:end] for one in self.found)))
+
+    @cached_property
+    def values(self) -> list[int]:
+        """What each number is; 0 for other terms."""
+        return _values(self.utf8, self.found).tolist()
+
+    @cached_property
+    def grams(self) -> frozenset[tuple[int, ...]]:
+        """Every gram that counts."""
+        return frozenset(_grams(self.hashes, self.sorts)) - {()}
 
 
 def _grams(hashes: list[int], sorts: list[int]) -> list[tuple[int, ...]]:
     """Return the gram that ends at each term: three words, five characters; empty where there is none that counts."""
     out: list[tuple[int, ...]] = []
     for at, sort in enumerate(sorts):
-        width = 5 if sort == ALONE else 3
+        width = _GRAM[sort == ALONE]
         begin = at - width + 1
         gram = tuple(hashes[begin : at + 1]) if begin >= 0 and sorts[begin : at + 1].count(DIGIT) <= 1 else ()
         # "p", "p", "p" stands in many a table.
@@ -714,13 +778,14 @@ def _covered(hashes: list[int], sorts: list[int], other: frozenset[tuple[int, ..
     return out
 
 
-def _where(piece: list[int], whole: list[int]) -> int:
-    """Return where a piece stands in a whole, term by term; -1: nowhere."""
-    first, size = piece[0], len(piece)
-    for at in range(len(whole) - size + 1):
-        if whole[at] == first and whole[at : at + size] == piece:
-            return at
-    return -1
+def _places(piece: list[int], whole: list[int]) -> Iterator[int]:
+    """Yield where a piece stands in a whole, term by term, one behind the other."""
+    first, size, at = piece[0], len(piece), 0
+    while at <= len(whole) - size:
+        found = whole[at] == first and whole[at : at + size] == piece
+        if found:
+            yield at
+        at += size if found else 1
 
 
 def _longest(covered: Sequence[bool], weights: Sequence[int]) -> int:
@@ -901,12 +966,10 @@ class Decontaminate:
         characters = np.cumsum((np.frombuffer(utf8, np.uint8) & 0xC0) != 0x80) if len(utf8) > len(doc.text) else None
         best: dict[int, list[Hit]] = {}
         for number, low, high in candidates.tolist():
-            hit = self._match(number, low, high, utf8, windows_found)
-            if hit is None:
-                continue
-            if characters is not None:
-                hit = hit._replace(start=int(characters[hit.start]) - 1, stop=int(characters[hit.stop - 1]))
-            best[number] = _with(best.get(number, []), hit)
+            for hit in self._match(number, low, high, utf8, windows_found):
+                if characters is not None:
+                    hit = hit._replace(start=int(characters[hit.start]) - 1, stop=int(characters[hit.stop - 1]))
+                best[number] = _with(best.get(number, []), hit)
         return tuple(
             sorted((hit for some in best.values() for hit in some), key=lambda hit: (hit.start, -hit.score, hit.number))
         )
@@ -926,32 +989,49 @@ class Decontaminate:
         """Return the terms of a document from one number to another, of which a window was found somewhere between."""
         at = hits[:, 0] >> 32
         first, last = np.searchsorted(at, low), np.searchsorted(at, high, "right") - 1
-        known, stop = int(at[first]), int(hits[first, 1])
-        begin = max(0, stop - _ROOM * (known - low + 1))
-        while begin and utf8[begin] & 0xC0 == 0x80:
-            begin -= 1
-        found = terms(utf8[begin : int(hits[last, 1]) + _ROOM * (high - int(at[last]) + 1)], self.chinese)
-        # Which of them is which, the window says that ends where this one ends.
-        left = int(np.searchsorted(found.stops, stop - begin)) - (known - low)
-        part = slice(max(0, left), left + high - low)
-        return Terms(found.starts[part] + begin, found.stops[part] + begin, found.hashes[part], found.sorts[part])
+        known, stop, room = int(at[first]), int(hits[first, 1]), _ROOM
+        while True:
+            begin = max(0, stop - room * (known - low + 1))
+            while begin and utf8[begin] & 0xC0 == 0x80:
+                begin -= 1
+            end = int(hits[last, 1]) + room * (high - int(at[last]) + 1)
+            found = terms(utf8[begin:end], self.chinese)
+            # Which of them is which, the window says that ends where this one ends.
+            left = int(np.searchsorted(found.stops, stop - begin)) - (known - low)
+            # A term at a cut may be half a term, and some words have a thousand letters; a gap without any has no end.
+            whole = (left > 0 or not begin) and (left + high - low < len(found.stops) or end >= len(utf8))
+            if whole or room >= _ROOM_MOST:
+                part = slice(max(0, left), left + high - low)
+                starts, stops = found.starts[part] + begin, found.stops[part] + begin
+                return Terms(starts, stops, found.hashes[part], found.sorts[part])
+            room *= 4
 
-    def _match(self, number: int, low: int, high: int, utf8: bytes, hits: np.ndarray) -> Hit | None:
+    def _match(self, number: int, low: int, high: int, utf8: bytes, hits: np.ndarray) -> Iterator[Hit]:
         """Compare an item with a stretch of a document; places of a hit are bytes."""
-        index = self.index
-        begin, end, query = int(index.begins[number]), int(index.begins[number + 1]), int(index.queries[number])
-        length = end - begin
+        length = int(self.index.begins[number + 1] - self.index.begins[number])
         pad = max(12, length // 4)
-        found = self._around(utf8, hits, max(0, low - pad), high + length + pad)
-        hashes, sorts = found.hashes.tolist(), found.sorts.tolist()
-        window = _Window(hashes, sorts, frozenset(_grams(hashes, sorts)) - {()})
-        compared = _Compared(index, begin, end, query, window)
-        limit = self._weak_limit(compared) if index.weak[number] else self._limit(compared)
+        window = _Window(utf8, self._around(utf8, hits, max(0, low - pad), high + length + pad))
+        return self._hits_in(number, window)
+
+    def _hits_in(self, number: int, window: _Window) -> Iterator[Hit]:
+        """Yield each place where the whole query stands, and what else of the item is beside it; or its best place."""
+        compared, weak = _Compared(self.index, number, window), bool(self.index.weak[number])
+        limit = self._weak_limit(compared) if weak else self._limit(compared)
         if compared.score < limit:
-            return None
-        first, last = compared.stretch()
-        item = self.benchmarks.items[number]
-        kind = compared.kind(utf8, found, first, last)
+            return
+        if weak or not compared.places:
+            first, last = compared.stretch()
+            yield self._hit(number, compared, limit, first, last, compared.kind(first, last))
+            return
+        begin = 0
+        for place in compared.places:
+            yield from self._hits_in(number, window.part(begin, place))
+            begin = place + compared.query
+            yield self._hit(number, compared, limit, place, begin - 1, compared.kind_at(place))
+        yield from self._hits_in(number, window.part(begin, len(window.hashes)))
+
+    def _hit(self, number: int, compared: _Compared, limit: float, first: int, last: int, kind: str) -> Hit:
+        item, found = self.benchmarks.items[number], compared.window.found
         start, stop = int(found.starts[first]), int(found.stops[last])
         return Hit(item.benchmark, item.name, start, stop, compared.score, limit, kind, number)
 
@@ -963,22 +1043,24 @@ class Decontaminate:
         return min(_PIECE, limit) if in_a_row else limit
 
     def _weak_limit(self, compared: _Compared) -> float:
-        """A short or common question is a hit with what stands beside it: most of that, or one whole piece of it."""
-        return _NEARLY if compared.told >= 2 * self.min_words and compared.supported else math.inf
+        """A question that proves nothing alone is a hit with what stands beside it: most of that, or a whole piece."""
+        enough = compared.told >= 2 * self.min_words and compared.supported
+        return self._limit(compared) if enough else math.inf
 
 
 class _Compared:
     """An item beside a stretch of a document."""
 
-    def __init__(self, index: Index, begin: int, end: int, query: int, window: _Window) -> None:
+    def __init__(self, index: Index, number: int, window: _Window) -> None:
+        begin, end = index.begins[number : number + 2].tolist()
         self.hashes, self.sorts = index.hashes[begin:end].tolist(), index.sorts[begin:end].tolist()
         self.weights, self.parts = index.weights[begin:end].tolist(), index.parts[begin:end].tolist()
         self.values = index.values[begin:end].tolist()
-        self.query, self.window = query, window
+        self.query, self.window = int(index.queries[number]), window
         self.covered = _covered(self.hashes, self.sorts, window.grams)
         for at, to in self._pieces():
-            # A piece shorter than a gram is found whole or not at all.
-            if to - at < 5 and not any(self.covered[at:to]) and _where(self.hashes[at:to], window.hashes) >= 0:
+            # What stands there whole is found, whatever its grams: a short option, a row of numbers with letters.
+            if not all(self.covered[at:to]) and next(_places(self.hashes[at:to], window.hashes), -1) >= 0:
                 self.covered[at:to] = [True] * (to - at)
 
     def _pieces(self) -> Iterator[tuple[int, int]]:
@@ -1020,36 +1102,44 @@ class _Compared:
         return _share(self.covered[self.query :], self.weights[self.query :]) >= 0.5
 
     @cached_property
-    def verbatim(self) -> int:
-        """Where in the window the whole query stands term by term, whatever its numbers; -1: nowhere."""
-        return _where(self.hashes[: self.query], self.window.hashes)
+    def places(self) -> list[int]:
+        """Where in the window the whole query stands term by term, whatever its numbers."""
+        return [*_places(self.hashes[: self.query], self.window.hashes)]
 
     def stretch(self) -> tuple[int, int]:
         """Return the first and the last term of the window that were found."""
         own = frozenset(_grams(self.hashes, self.sorts)) - {()}
         covered = _covered(self.window.hashes, self.window.sorts, own)
-        if self.verbatim >= 0:
+        for place in self.places:
             # Numbers at its ends are in no gram.
-            covered[self.verbatim : self.verbatim + self.query] = [True] * self.query
+            covered[place : place + self.query] = [True] * self.query
         if not any(covered):
             return 0, len(covered) - 1
         return _stretch(covered, _WEIGHTS[self.window.sorts].tolist())
 
-    def kind(self, utf8: bytes, found: Terms, first: int, last: int) -> str:
-        """Say in what way the query stands there."""
+    def kind_at(self, place: int) -> str:
+        """Say in what way the query stands where all of its terms do."""
+        return "renumbered" if self._other_numbers(self.values[: self.query], place, self.query) else "verbatim"
+
+    def _other_numbers(self, own: Sequence[int], first: int, size: int) -> bool:
+        """Tell whether too many numbers of an item are missing in a stretch of the window."""
+        told = Counter(value for value in own if value)
+        left = told - Counter(self.window.values[first : first + size])
+        return bool(told) and left.total() >= _OTHERS * told.total()
+
+    def kind(self, first: int, last: int) -> str:
+        """Say in what way the query stands between two terms of the window."""
+        if self.places:
+            return min((self.kind_at(place) for place in self.places), key=("verbatim", "renumbered").index)
         there, query = self.window.hashes[first : last + 1][: 2 * _ALIGNED], self.hashes[: self.query][:_ALIGNED]
         blocks = difflib.SequenceMatcher(None, query, there, autojunk=False).get_matching_blocks()
         ordered = [False] * len(query)
         for block in blocks:
             if block.size > 1:
                 ordered[block.a : block.a + block.size] = [True] * block.size
-        at = range(first, last + 1)
-        numbers = Counter(_value(utf8[found.starts[k] : found.stops[k]]) for k in at if found.sorts[k] == DIGIT)
-        own = Counter(value for value, yes in zip(self.values, ordered, strict=False) if value and yes)
-        if own and (own - numbers).total() >= _OTHERS * own.total():
+        own = [value for value, yes in zip(self.values, ordered, strict=False) if yes]
+        if self._other_numbers(own, first, last + 1 - first):
             return "renumbered"
-        if self.verbatim >= 0:
-            return "verbatim"
         weights = _WEIGHTS[self.sorts[: len(query)]].tolist()
         inside = _share(ordered, weights) * sum(weights)
         if inside < 0.8 * min(
@@ -1069,11 +1159,15 @@ class _Compared:
 
 
 def _with(best: list[Hit], hit: Hit) -> list[Hit]:
-    """Add a hit to those of its item, unless a better one overlaps it."""
+    """Add a hit to those of its item, unless a better one overlaps it; other numbers are worse than any others."""
     same = [one for one in best if one.start < hit.stop and hit.start < one.stop]
-    if any(one.score >= hit.score for one in same):
+    if any(_rank(one) >= _rank(hit) for one in same):
         return best
     return [*(one for one in best if one not in same), hit]
+
+
+def _rank(hit: Hit) -> tuple[bool, float]:
+    return hit.kind != "renumbered", hit.score
 
 
 def _check_choice(what: str, got: str, known: Sequence[str]) -> None:

@@ -750,9 +750,13 @@ def least_matches(threshold: float, num_perm: int) -> int:
     >>> least_matches(0.8, 128), least_matches(1.0, 128)
     (84, 128)
     """
-    below = 0.0
+    if threshold == 1:
+        return num_perm
+    # In logarithms: the ways to choose 512 of 1,024 are more than a float holds.
+    below, yes, no = 0.0, math.log(threshold), math.log1p(-threshold)
     for matches in range(num_perm + 1):
-        below += math.comb(num_perm, matches) * threshold**matches * (1 - threshold) ** (num_perm - matches)
+        ways = math.lgamma(num_perm + 1) - math.lgamma(matches + 1) - math.lgamma(num_perm - matches + 1)
+        below += math.exp(ways + matches * yes + (num_perm - matches) * no)
         if below > MISSED:
             return matches
     return num_perm

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-import bisect
 import datetime
 import ipaddress
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ KINDS = ("pem", "key", "email", "iban", "cn_id", "card", "ip", "cn_mobile", "ssn
 #: How much speaks for a find, most first: a check digit, a form nothing else has, a word before it, its shape alone.
 EVIDENCE = ("check", "form", "word", "shape")
 
-#: What may stand at both ends of a placeholder: no rule looks at these, so a placeholder joins nothing beside it.
+#: What may stand at both ends of a placeholder: nothing is found across them, so it joins nothing beside it.
 EDGES = "<>[]{}|«»‹›【】〔〕《》〈〉＜＞［］｛｝⟨⟩"
 
 #: Stands for what was found while the rest is looked at again; no rule looks at it either.
@@ -261,40 +261,86 @@ def _placeholders(given: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def _found(text: str, kinds: frozenset[str], country: str | None) -> list[Found]:
-    """Look until nothing more is seen: what stood against a find may be gone with the one beside it."""
-    found: list[Found] = []
-    while more := _longest(_candidates(text, kinds, country)):
-        parts, at = [], 0
-        for each in more:
-            parts += [text[at : each.start], _NEUTRAL * (each.stop - each.start)]
-            at = each.stop
-        text = "".join(parts) + text[at:]
-        found += more
+    """Look until nothing more is seen: what stood against a find may be gone with the one beside it.
+
+    Finds can free each other in a row as long as the text, so what a find may have freed is looked for beside it; only
+    when nothing is left there, once more everywhere.
+    """
+    text, found, chars = _unescaped(text), list[Found](), list[str]()
+    while candidates := _candidates(text, kinds, country):
+        chars = chars or list(text)
+        while more := _longest(candidates, chars):
+            found += more
+            candidates = [each for spot in _spots(more) for each in _beside(chars, *spot, kinds, country)]
+        text = "".join(chars)
     return sorted(found)
 
 
-def _longest(candidates: Iterable[Found]) -> list[Found]:
-    """Of candidates that overlap keep the longest; of two as long the stronger kind; of two alike the first."""
-    ranked = sorted(candidates, key=lambda each: (each.start - each.stop, KINDS.index(each.kind), each.start))
-    kept: list[Found] = []
-    for each in ranked:
-        at = bisect.bisect(kept, each)
-        before, behind = kept[at - 1 : at], kept[at : at + 1]
-        if all(other.stop <= each.start for other in before) and all(each.stop <= other.start for other in behind):
-            kept.insert(at, each)
-    return kept
+def _longest(candidates: Iterable[Found], chars: list[str]) -> list[Found]:
+    """Of candidates that overlap take the longest, of two as long the stronger kind, of two alike the first.
+
+    What is taken becomes neutral in `chars`.
+    """
+    taken = []
+    for each in sorted(candidates, key=lambda each: (each.start - each.stop, KINDS.index(each.kind), each.start)):
+        # Nothing taken before is shorter, so what overlaps it holds one of its ends.
+        if chars[each.start] != _NEUTRAL != chars[each.stop - 1]:
+            chars[each.start : each.stop] = _NEUTRAL * (each.stop - each.start)
+            taken.append(each)
+    return taken
 
 
-def _candidates(text: str, kinds: frozenset[str], country: str | None) -> Iterator[Found]:
+def _spots(found: list[Found]) -> Iterator[tuple[int, int]]:
+    """Where something was found: from, to; finds near each other are one spot."""
+    start = stop = -1
+    for each in sorted(found):
+        if start >= 0 and each.start - stop > 2 * (_BEFORE + _BEHIND):
+            yield start, stop
+            start = -1
+        start, stop = each.start if start < 0 else start, each.stop
+    if start >= 0:
+        yield start, stop
+
+
+def _beside(chars: list[str], start: int, stop: int, kinds: frozenset[str], country: str | None) -> Iterator[Found]:
+    """What is seen from so near to a spot that the spot is seen from there."""
+    left, right = max(0, start - _BEHIND - _BEFORE), stop + _BEFORE + _BEHIND
+    part = "".join(chars[left:right])
+    for each in _candidates(part, kinds, country, start - _BEHIND - left, stop + _BEFORE - left):
+        # What reaches the end of the part may go on behind it.
+        if each.stop < len(part) or right >= len(chars):
+            yield each._replace(start=left + each.start, stop=left + each.stop)
+
+
+def _candidates(
+    text: str, kinds: frozenset[str], country: str | None, first: float = 0, last: float = math.inf
+) -> list[Found]:
+    """What the rules see, looking from characters `first` to `last`."""
     utf8 = text.encode("utf-8", "surrogatepass")
     plain = len(utf8) == len(text)
-    for anchor in _anchors(utf8):
-        at = anchor >> 3
-        for found in _LOOK[anchor & 7](text, at, plain):
-            if found.kind in kinds:
-                yield found
+    seen = [
+        found
+        for anchor in _anchors(utf8)
+        if first <= anchor >> 3 <= last
+        for found in _LOOK[anchor & 7](text, anchor >> 3, plain)
+        if found.kind in kinds
+    ]
     if country and "phone" in kinds:
-        yield from _national(text, plain, country)
+        seen += [found for found in _national(text, plain, country) if first <= found.start <= last]
+    return seen
+
+
+#: Escapes of strings in programs and JSON: none is part of what stands beside it. Each becomes as many characters.
+_ESCAPES = (("\\n", " \n"), ("\\t", " \t"), ("\\r", " \r"), ('\\"', ' "'))
+_CODED = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})")
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    for written, meant in _ESCAPES:
+        text = text.replace(written, meant)
+    return _CODED.sub(lambda match: _NEUTRAL * len(match[0]), text)
 
 
 def _anchors(utf8: bytes) -> list[int]:
@@ -312,7 +358,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 #: Characters of a text around an anchor that a rule may look at: before, behind.
-_BEFORE, _BEHIND = 64, 96
+_BEFORE, _BEHIND = 65, 96
 
 #: Full-width forms of what numbers and addresses are made of, and the blanks and dashes that stand between digits.
 _FOLD = {
@@ -331,37 +377,43 @@ def _around(text: str, at: int, plain: bool, behind: int = _BEHIND) -> tuple[str
     return "\n" + (window if plain or window.isascii() else window.translate(_FOLD)), at - start + 1
 
 
-#: Left of a number: no number, word, sign, path or amount that goes on into it.
+#: Left of a number: no number, word or decimal that goes on into it.
+_WHOLE = re.compile(r"(?<![0-9A-Za-z_])(?<![0-9\s(,=\[]\.)(?<![0-9]-)")
+#: And no path, amount, operand, attribute, or name of something else.
 _LEFT = re.compile(
-    r"(?<![0-9A-Za-z_$€£¥%])(?<![$€£¥] )(?<![0-9\s(,=\[]\.)(?<![^0-9][0-9],)(?<![^0-9][0-9]{2},)(?<![^0-9][0-9]{3},)"
+    r"(?<![0-9A-Za-z_$€£¥%])(?<![$€£¥] )(?<![0-9\s(,=\[]\.)"
     r"(?<![0-9A-Za-z)\s=(,\[]-)(?<![A-Za-z/]/)(?<![A-Za-z\]]=)(?<!&#)(?<![0-9]:)"
     r"(?<![^\s] [+*^=] )(?<!\":)(?<!\": )(?<!=[\"'])"
 )
-#: Right of it: the same. What looks like a thousand or a decimal is one.
+#: Right of it: the same. A comma joins nothing: thousands are cut everywhere, and no part of them is as long.
 _RIGHT = re.compile(
-    r"(?![0-9A-Za-z_%])(?!\.[0-9a-z])(?!-[0-9A-Za-z])(?!,[0-9]{1,3}(?![0-9]))(?!:[0-9])(?! ?[$€£¥])(?!\s?[万亿元])"
+    r"(?![0-9A-Za-z_%])(?!\.[0-9a-z])(?!-[0-9A-Za-z])(?!:[0-9](?![0-9]/[0-9]))(?! ?[$€£¥])(?!\s?[万亿元])"
     r"(?! ?[*^] ?[A-Za-z(])(?!\*\*[0-9(])"
 )
+#: A decimal comma, "3,14159265358979": what is no row of a table, "Kim,25,13812345678" or "25,13812345678,Kim".
+_DECIMAL = re.compile(r"(?<![0-9,])[0-9]{1,3},\Z")
+_NEXT_FIELD = re.compile(r",\S")
 
 
 def _before(words: str, inside: str = "", joint: str = "", between: str = "") -> re.Pattern[str]:
     """Return what finds a word in front of a place, in text read backwards: one look, where a search takes forty.
 
     `words` begin a word, in words of `inside` not; ``_`` is a blank. Behind them may stand a pattern `between`, turned
-    round already, and up to five characters of `joint`.
+    round already, and up to seven characters of `joint`.
     """
     begun, anywhere = (
         "|".join(re.escape(word[::-1].replace("_", " ")) for word in each.split()) for each in (words, inside)
     )
     either = f"(?:{begun})(?![a-z])" + (f"|(?:{anywhere})" if anywhere else "")
-    return re.compile(rf"[\s:=#(\"'{joint}-]{{0,5}}{between}(?:{either})", re.I)
+    return re.compile(rf"[\s:=#(\"'{joint}-]{{0,7}}{between}(?:{either})", re.I)
 
 
 #: "number", "no." and "is" behind a word, turned round.
-_NUMBER_IS = r"(?:(?:si|ta|no) )?(?:\.?(?:on|rebmun|mun|rn|码号|碼號|号) ?)?"
+_NUMBER_IS = r"(?:(?:si|ta|no) )?(?:\.?(?:on|rebmun|mun|rn|码号|碼號|号)[ _-]?)?"
 _PHONE_WORD = _before(
-    "tel mob mobile mobiles cell call call_us fax sms contact hotline",
-    "phone phones telephone cellphone whatsapp 电话 電話 手机 手機 联系方式 联系人 热线 致电 拨打 座机 传真 微信 短信",
+    "tel mob cell call call_us fax sms contact hotline",
+    "mobile mobiles phone phones telephone cellphone whatsapp "
+    "电话 電話 手机 手機 联系方式 联系人 热线 致电 拨打 座机 传真 微信 短信",
     ".是为",
     _NUMBER_IS,
 )
@@ -372,20 +424,30 @@ _CARD_WORD = _before(
     _NUMBER_IS,
 )
 _SSN_WORD = _before("ssn social_security", "", ".", _NUMBER_IS)
-_ID_WORD = _before("id", "身份证 公民身份号码", ".是为", _NUMBER_IS)
+_ID_WORD = _before("id idcard id_card", "身份证 公民身份号码", ".是为", _NUMBER_IS)
 
 
 def _said(words: re.Pattern[str], window: str, at: int) -> bool:
-    return words.match(window[max(0, at - 40) : at][::-1]) is not None
+    return words.match(window[max(0, at - _BEFORE) : at][::-1]) is not None
 
 
-def _bounded(window: str, start: int, stop: int, words: re.Pattern[str]) -> str | None:
+def _bounded(window: str, start: int, stop: int, words: re.Pattern[str], left: re.Pattern[str] = _LEFT) -> str | None:
     """Return the evidence a number has by what stands around it; None: it is part of something else."""
     if not _RIGHT.match(window, stop):
         return None
     if _said(words, window, start):
         return "word"
-    return "shape" if _LEFT.match(window, start) else None
+    return "shape" if left.match(window, start) and not _decimal(window, start, stop) else None
+
+
+def _decimal(window: str, start: int, stop: int) -> bool:
+    """Tell whether digits without a gap are what stands behind a decimal comma."""
+    return (
+        window[start - 1] == ","
+        and window[start:stop].isdigit()
+        and _DECIMAL.search(window, 0, start) is not None
+        and not _NEXT_FIELD.match(window, stop)
+    )
 
 
 # ── e-mail ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -396,15 +458,25 @@ _LOCAL_WIDE = _LOCAL_PLAIN + "".join(
     map(chr, (*range(0xC0, 0xD7), *range(0xD8, 0xF7), *range(0xF8, 0x250), *range(0x370, 0x530)))
 )
 _DOMAIN = re.compile(
-    rf"@((?:[A-Za-z0-9{_LETTERS}-]{{1,63}}\.){{1,8}})([A-Za-z{_LETTERS}]{{2,24}})(?![A-Za-z0-9{_LETTERS}])"
+    rf"@((?:[A-Za-z0-9{_LETTERS}-]{{1,63}}\.){{1,8}})(xn--[A-Za-z0-9-]{{1,59}}|[A-Za-z{_LETTERS}]{{2,24}})"
+    rf"(?![A-Za-z0-9{_LETTERS}])"
 )
 #: Endings of files, which no domain has: icon@2x.png.
 _FILES = _words(
     "png jpg jpeg gif svg webp bmp ico css html htm xml json php jsx tsx yaml yml txt pdf exe dll class java "
     "cpp scss woff ttf js ts"
 )
-#: What may stand before a bracket: a method of a matrix, a@b.sum(), is no domain.
-_COMMON = _words("com org net edu gov mil int info biz name")
+#: Endings of three letters and more that are no names in programs.
+_COMMON = _words(
+    "com org net edu gov mil int info biz name aero asia coop mobi museum travel online website email company agency "
+    "studio photography club xyz vip example invalid"
+)
+#: What an array or a module of a network has, and methods of two letters; no domain ends with the former.
+_MEMBERS = _words("weight weights bias data grad params parameters transpose values shape dtype")
+_METHODS = _words("to at mm mv eq ne lt le gt ge")
+_PERCENT = re.compile("(?:%[0-9A-Fa-f]{2})+")
+_OPERATION = re.compile(r"[(\[]| ?[*/+-] ?[A-Za-z0-9(]| ?@")
+_RESULT = re.compile(r"(?:= |return |[+*/-] )\Z")
 
 
 def _email(text: str, at: int, plain: bool) -> Iterator[Found]:
@@ -414,15 +486,30 @@ def _email(text: str, at: int, plain: bool) -> Iterator[Found]:
         return
     ahead = window[:here]
     run = ahead[len(ahead.rstrip(_LOCAL_PLAIN if ahead.isascii() else _LOCAL_WIDE)) :]
-    local = run.lstrip(".%+&'~-")
-    ending = domain[2].lower()
-    method = window.startswith("(", domain.end()) and len(ending) > 2 and ending not in _COMMON
+    local = _PERCENT.sub("", run, 1) if _PERCENT.match(run) else run
+    local = local.lstrip(".%+&'~-")
     labels = domain[1].split(".")[:-1]
-    if not local or local.endswith(".") or len(run) >= _BEFORE or local == "git" or ending in _FILES or method:
+    if not local or local.endswith(".") or len(run) >= _BEFORE or local == "git" or domain[2].lower() in _FILES:
         return
     if any(label.startswith("-") or label.endswith("-") for label in labels):
         return
-    yield Found(at - len(local), at + domain.end() - here, "email")
+    if not _product(window, here - len(local), local, labels[0], domain):
+        yield Found(at - len(local), at + domain.end() - here, "email")
+
+
+def _product(window: str, start: int, local: str, host: str, domain: re.Match[str]) -> bool:
+    """Tell whether an @ multiplies two matrices, as in ``y = x@self.weight + b``."""
+    ending = domain[2].lower()
+    if domain[2] not in (ending, ending.upper(), ending.title()) or ending in _MEMBERS:
+        return True
+    if ending in _COMMON or ending.startswith("xn--"):
+        return False
+    called = window.startswith("(", domain.end())
+    if host in ("self", "cls") or local.startswith("self.") or (called and (len(ending) > 2 or ending in _METHODS)):
+        return True
+    # Of a name nobody registers by the thousand: a variable's, or in the middle of a formula.
+    between = _OPERATION.match(window, domain.end()) or _RESULT.search(window, 0, start)
+    return len(ending) > 2 and (len(local) == 1 or between is not None)
 
 
 # ── numbers with a check digit, or a form ────────────────────────────────────────────────────────────────────────────
@@ -536,7 +623,8 @@ def resident_id(digits: str) -> bool:
 
 def _cn_id(text: str, window: str, at: int, here: int) -> Iterator[Found]:
     match = _CN_ID.match(window, here)
-    if match and resident_id(re.sub("[ -]", "", match[0])) and _bounded(window, here, match.end(), _ID_WORD):
+    # Two in a hundred thousand numbers of 18 digits have a province, a day and a check digit.
+    if match and resident_id(re.sub("[ -]", "", match[0])) and _bounded(window, here, match.end(), _ID_WORD, _WHOLE):
         yield Found(at, at + match.end() - here, "cn_id", "", "check")
 
 
@@ -545,9 +633,10 @@ _CN_MOBILE = re.compile(
 )
 _CN_CODE = re.compile(r"(?:\((?:\+|00)86\)|\+86|(?<![0-9])0086|(?<![0-9A-Za-z])86)[ -]?\Z|\+\Z")
 
-#: Of a list, "123,13812345678,99": a neighbour that is no mobile number.
+#: Of a list, "123,13812345678,99": a neighbour that is no mobile number. A field in words makes it a row of a table.
 _LISTED_LEFT = re.compile(r"(?<![0-9])(?!1[3-9][0-9]{9},)[0-9]+,\Z")
 _LISTED_RIGHT = re.compile(r",(?!1[3-9][0-9]{9}(?![0-9]))[0-9]")
+_FIELD = re.compile(r"(?:[\n,]\"?)[^\W\d_][^\n,=()\[\]{}0-9]*(?:\n|,(?!\s)|\Z)")
 
 
 def _cn_mobile(text: str, window: str, at: int, here: int) -> Iterator[Found]:
@@ -561,9 +650,18 @@ def _cn_mobile(text: str, window: str, at: int, here: int) -> Iterator[Found]:
     evidence = _bounded(window, start, match.end(), _PHONE_WORD)
     # Three groups in a row of more groups are no number by themselves, nor is one of a list of other numbers.
     row = match[1] and (re.match(r"[ -][0-9]", window[match.end() :]) or re.search(r"[0-9][ -]\Z", window[:start]))
-    listed = _LISTED_LEFT.search(window, 0, start) and _LISTED_RIGHT.match(window, match.end())
+    listed = (
+        _LISTED_LEFT.search(window, 0, start)
+        and _LISTED_RIGHT.match(window, match.end())
+        and not _FIELD.search(window, window.rfind("\n", 0, start), _line_end(window, match.end()))
+    )
     if evidence and not ((row or listed) and evidence == "shape"):
         yield Found(at + start - here, at + match.end() - here, "cn_mobile", "", "form" if code else evidence)
+
+
+def _line_end(window: str, at: int) -> int:
+    end = window.find("\n", at)
+    return len(window) if end < 0 else end
 
 
 _SSN = re.compile(r"(?!000|666|9)[0-9]{3}([ -])(?!00)[0-9]{2}\1(?!0000)[0-9]{4}")
@@ -706,7 +804,8 @@ def _number_end(written: str, code: str, least: int, most: int) -> int:
 
 #: It begins with a digit, which the engine looks for fast; what stands before it is looked at behind that.
 _NATIONAL = re.compile(
-    r"[0-9０-９](?<![0-9０-９+＋].)(?:[)）]?[ \u00a0./\u2010-\u2015－-]?[(（]?[0-9０-９]){6,14}(?![0-9０-９])"
+    r"[0-9０-９](?<![0-9０-９+＋].)(?<![0-9０-９][ \u00a0./\u2010-\u2015－-].)"
+    r"(?:[)）]?[ \u00a0./\u2010-\u2015－-]?[(（]?[0-9０-９]){6,14}(?![0-9０-９])"
 )
 #: Dates, spans of years, and what has one dot only: a decimal number.
 _NO_PHONE = re.compile(
@@ -728,7 +827,7 @@ def _national(text: str, plain: bool, country: str) -> Iterator[Found]:
             yield Found(start, at, "phone", country, "word" if told else "shape")
         else:
             # What stands in front may be a date: the next bracket begins anew.
-            at = match.start() + written.find("(") if "(" in written else match.end()
+            at = match.start() + 1
 
 
 def _dial(window: str, here: int, written: str, country: str) -> tuple[bool, int]:
@@ -777,12 +876,15 @@ def _cuts(written: str) -> set[int]:
 
 _QUAD = r"(?:(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])\.){3}(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = re.compile(
-    rf"(?<![0-9A-Za-z_.%])(?<![A-Za-z]-)(?<![A-Za-z]/)(?<![=~!<>]=)({_QUAD})(?![0-9A-Za-z_%])(?!\.[0-9A-Za-z])"
-    rf"(?!-[A-Za-z])(?!-(?!{_QUAD}(?![0-9.]))[0-9])(?!\+[0-9A-Za-z])"
+    rf"(?<![0-9A-Za-z_.%~^])(?<![A-Za-z]-)(?<![A-Za-z]/)(?<![=~!<>]=)(?<![=~!<>]= )(?<!~>)(?<!~> )({_QUAD})"
+    rf"(?![0-9A-Za-z_%])(?!\.[0-9A-Za-z])(?!-[A-Za-z])(?!-(?!{_QUAD}(?![0-9.]))[0-9])(?!\+[0-9A-Za-z])"
 )
 _PORT, _HOST_PORT = re.compile(":[0-9]"), re.compile("[:/][0-9]")
-_NUMBER_NEXT = re.compile(r" ?-?\.?[0-9]")
-_RANGE_BEFORE = re.compile(rf"{_QUAD}-\Z")
+#: Another number, and not another address.
+_NUMBER_NEXT = re.compile(rf" ?-?(?!{_QUAD}(?![0-9.]))\.?[0-9]")
+_RANGE_BEFORE, _LIST_BEFORE = re.compile(rf"{_QUAD}-\Z"), re.compile(rf"(?<![0-9.]){_QUAD} \Z")
+#: Behind the first field of a web server's log.
+_LOGGED = re.compile(r" \S{1,30} \S{1,30} \[")
 #: Ranges with no public host behind them, first and last as whole numbers (IANA).
 _CLOSED = tuple(
     (int(network[0]), int(network[-1]))
@@ -798,14 +900,23 @@ _CLOSED = tuple(
 _PUBLIC_V6 = ipaddress.IPv6Network("2000::/3")
 _CLOSED_V6 = tuple(map(ipaddress.IPv6Network, ("2001::/23", "2001:db8::/32", "3fff::/20")))
 
-#: In front of four numbers that are a version or a section; a first one may stand between ("from version 1.2.3.4 to").
+#: In front of four numbers that are a version or a section; others may stand between ("from version 1.2.3.4 to").
 _VERSION_WORD = _before(
-    "v ver version versions release releases rel build firmware update patch rev revision section sections sec "
-    "subsection chapter chapters clause clauses article articles art paragraph paragraphs para item items rule rules "
-    "figure figures fig table tables tab appendix annex step part parts no oid tag released_as",
-    "§ 第 版 章 节 條 条 款 图 表 版本",
-    ".",
-    r"(?:(?:(?:ot|dna|ro|与|和|至|到|[,、-]) ?)?\)?[0-9.]{3,15}[\s:=#(\"'-]{1,3})?\.?",
+    "v ver rel build update patch rev revision section sections sec subsection chapter chapters clause clauses article "
+    "articles art paragraph paragraphs para item items rule rules figure figures fig table tables tab appendix annex "
+    "step part parts no oid tag released_as upgrade upgraded upgrade_to upgrade_from upgraded_to upgraded_from "
+    "upgrading_from downgrade_from downgraded_from firefox chrome chromium safari opera edge msie skype python java "
+    "jdk jre php ffmpeg openssl nginx tomcat mysql driver drivers flash acrobat asp.net microsoft.net dotnet",
+    "version versions release releases firmware § 第 版 章 节 條 条 款 图 表 版本 升级到 升级至 升级",
+    ".>",
+    r"(?:(?:(?:ot|dna|ro|与|和|至|到|→|[,、-]) ?)?\)?[0-9.]{3,15}[\s:=#(\"'-]{1,3}){0,3}\.?"
+    r"(?:(?:rebmun|eman|gnirts|edoc|ofni)[ _-]?)?",
+)
+#: And behind it.
+_VERSION_BEHIND = re.compile(
+    r"</[\w:.-]{0,40}(?:version|release|build|revision)>|\s?(?:版|升级)|"
+    r" (?:(?:was )?released|(?:or|and) (?:later|newer))\b",
+    re.I,
 )
 _HOST_WORD = _before(
     "ip ips ipv4 addr address addresses host hosts hostname server servers ping gateway dns router client remote peer "
@@ -825,17 +936,20 @@ def _ipv4(text: str, at: int, plain: bool) -> Iterator[Found]:
         return
     octets = [int(part) for part in match[1].split(".")]
     number = int.from_bytes(octets, "big")
-    if any(first <= number <= last for first, last in _CLOSED) or _said(_VERSION_WORD, window, here):
+    if any(first <= number <= last for first, last in _CLOSED):
+        return
+    if _said(_VERSION_WORD, window, here) or _VERSION_BEHIND.match(window, match.end()):
         return
     if window[here - 1] in " -" and window[here - 2] in "0123456789":
         # Part of a longer number, or between others, as in the path of a drawing; from one address to another is right.
         if window[here - 1] == "-" and not _RANGE_BEFORE.search(window, 0, here):
             return
-        if window[here - 1] == " " and _NUMBER_NEXT.match(window, match.end()):
+        listed = _LIST_BEFORE.search(window, here - 17, here)
+        if window[here - 1] == " " and not listed and _NUMBER_NEXT.match(window, match.end()):
             return
     # A zero at the end and a slash behind it is a network, not a host.
     port = (_HOST_PORT if octets[3] else _PORT).match(window, match.end())
-    told = window[here - 1] in "/@" or port or _said(_HOST_WORD, window, here)
+    told = window[here - 1] in "/@" or port or _LOGGED.match(window, match.end()) or _said(_HOST_WORD, window, here)
     if told or not _like_section(octets, window, here, match.end()) or match[1] in _RESOLVERS:
         yield Found(at, at + match.end() - here, "ip", "v4", "word" if told else "shape")
 
@@ -899,6 +1013,8 @@ _KEYS = tuple(
 )
 _TOKEN = re.compile(r"[A-Za-z0-9_.+/=~-]+")
 _BEARER = re.compile(r"bearer[ :=]{1,3}\Z", re.I)
+#: Words with dashes between have none of this length.
+_MIXED = re.compile(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{10,}")
 
 
 def _key(text: str, at: int, plain: bool) -> Iterator[Found]:
@@ -906,7 +1022,7 @@ def _key(text: str, at: int, plain: bool) -> Iterator[Found]:
     if match is None:
         return
     token = match[0]
-    if _BEARER.search(text, max(0, at - 10), at):
+    if _BEARER.search(text, max(0, at - 10), at) and _MIXED.search(token):
         yield Found(at, at + len(token.rstrip("./")), "key", "bearer", "word")
     for first, name, form in _KEYS:
         if first in token:
@@ -927,7 +1043,7 @@ def _is_jwt(token: str) -> bool:
 
 _PEM_HEAD = re.compile(r"-----BEGIN ([A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?)-----")
 _PEM_BODY = re.compile(r"[A-Za-z0-9+/=\s:,.\\_()\"'-]*")
-_PEM_LINES = re.compile(r"(?:(?:\s|\\[nr]){0,8}[A-Za-z0-9+/=]{40,})+")
+_PEM_LINES = re.compile(r"(?:\s{0,8}[A-Za-z0-9+/=]{40,})+")
 #: Characters of the longest block.
 _PEM_LONGEST = 16_384
 

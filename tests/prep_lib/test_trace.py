@@ -18,6 +18,7 @@ from prep_lib.feed.dataset import PreProcessedDataset, TokenDataset
 from prep_lib.feed.loader import create_dataloader
 from prep_lib.shards.formats import open_shard
 from prep_lib.shards.manifest import read_manifest
+from prep_lib.shards.verify import verify
 from prep_lib.shuffle.order import ShardOrder
 from prep_lib.source.export import export_dataset
 from prep_lib.tokens.tokenizer import AutoTokenizer
@@ -389,3 +390,60 @@ def test_the_tokenizer_of_a_run_is_used_if_it_is_the_same(run: Path, tmp_path: P
 
 def test_a_place_is_told_in_words() -> None:
     assert str(Place(1, "shard-00001.bin", 2, 5, 10, 30, 9)) == "shard-00001.bin, row 2 from 5: tokens 11 to 40"
+
+
+# ── through verdicts ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def whole_way(tmp_path_factory):
+    """A run as the notebooks lay it out: cleaned, different, masked and mixed, packed; every document comes twice."""
+    from prep_lib.decide import decide_files
+    from prep_lib.pipeline import run_files
+    from prep_lib.text.exact_dedup import ExactDedup
+    from prep_lib.text.mixture import Mixture
+    from prep_lib.text.normalize import Normalize
+
+    root = tmp_path_factory.mktemp("way")
+    data = root / "runs/one/data"
+    data.mkdir(parents=True)
+    (data.parent / "run.jsonl").write_text("")
+    texts = ["the first text", "another one", "the first text", "a third of them"]
+    (root / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    told = {"engine": "inline"}
+    run_files([Normalize()], root / "a.jsonl", data / "11_clean", **told)
+    decide_files([ExactDedup(keep="first")], data / "11_clean", data / "12_dedup", **told)
+    run_files([], data / "12_dedup", data / "13_mix/texts", **told)
+    total = sum(len(text) for text in {*texts})
+    decide_files([Mixture(budget=2 * total)], data / "13_mix/texts", data / "13_mix", **told)
+    tokenizer = AutoTokenizer()
+    tokenizer.train(texts, vocab_size=300)
+    build_shards(data / "13_mix", data / "15_pack", tokenizer, 8, tail="pad", **told)
+    return data / "15_pack"
+
+
+def test_a_document_is_found_by_the_id_an_earlier_run_gave_it(whole_way):
+    first, second = where(whole_way, "a.jsonl#L1"), where(whole_way, "a.jsonl#L1~2")
+    assert first
+    assert second
+    assert {place.row for place in first}.isdisjoint({place.row for place in second})
+    assert where(whole_way, "a.jsonl#L3") == []
+
+
+def test_every_folder_it_passed_tells_what_was_decided(whole_way):
+    told = [(decision.folder, decision.stage, decision.flow) for decision in decisions(whole_way, "a.jsonl#L2")]
+    passed = [
+        ("11_clean", "normalize", "kept"), ("12_dedup", "exact_dedup", "kept"), ("13_mix", "mixture", "kept"),
+        ("15_pack", "pack", "kept"),
+    ]  # fmt: skip
+    assert [each for each in told if each in passed] == passed
+    lost = decisions(whole_way, "a.jsonl#L3")[-1]
+    assert (lost.folder, lost.stage, lost.flow, lost.reason, lost.detail) == (
+        "12_dedup", "exact_dedup", "dropped", "exact_duplicate", "for a.jsonl#L1",
+    )  # fmt: skip
+
+
+def test_copies_are_of_the_source_of_the_first_and_verified(whole_way):
+    assert verify(whole_way) == []
+    shard = open_shard(whole_way / read_manifest(whole_way)["shards"][0]["file"])
+    assert {source for source, _ in shard.groups} == {"a.jsonl"}

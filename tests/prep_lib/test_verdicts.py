@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from prep_lib.build import build_shards
 from prep_lib.decide import decide_files
 from prep_lib.documents import Documents
 from prep_lib.errors import BadInput, BadParameter
@@ -48,8 +49,8 @@ def test_a_column_leaves_out_repeats_and_cuts(tmp_path: Path) -> None:
         ("a.jsonl#L3", "a.jsonl#L3", "ree", "a.jsonl"),
         ("a.jsonl#L4", "a.jsonl#L4", "four", "a.jsonl"),
     ]
-    assert [doc for _, doc, *_ in read[1]] == ["a.jsonl#L3~2", "a.jsonl#L4~2"]
-    assert read[2] == [("a.jsonl#L3~3", "a.jsonl#L3~3", "ree", "a.jsonl")]
+    assert [doc for _, doc, *_ in read[1]] == ["a.jsonl~2#L3", "a.jsonl~2#L4"]
+    assert read[2] == [("a.jsonl~3#L3", "a.jsonl~3#L3", "ree", "a.jsonl")]
 
 
 def test_a_record_behind_the_end_of_a_column_is_not_read(tmp_path: Path) -> None:
@@ -107,9 +108,21 @@ def test_what_lies_under_it_must_be_what_was_decided_about(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", ["ledger.json", "part-00000.copies.npy"])
 def test_it_must_be_complete(tmp_path: Path, name: str) -> None:
     out = decided(tmp_path)
+    kept = (out / name).read_bytes()
     (out / name).unlink()
     with pytest.raises(BadInput, match=r"is not complete|is missing or cut; write"):
         under(out, "example")
+    if name.endswith("npy"):
+        (out / name).write_bytes(kept[:-2] + b"\x07\x00")
+        with pytest.raises(BadInput, match="is not as it was written"):
+            under(out, "example")
+
+
+def test_one_that_another_version_wrote_is_written_again(tmp_path: Path) -> None:
+    contents = decided(tmp_path) / "documents.json"
+    contents.write_text(contents.read_text().replace('"version": 1', '"version": 0'))
+    with pytest.raises(BadInput, match="another version of prep_lib wrote"):
+        under(contents.parent, "example")
 
 
 def test_files_that_are_no_verdicts_stay_what_they_are(tmp_path: Path) -> None:
@@ -118,12 +131,12 @@ def test_files_that_are_no_verdicts_stay_what_they_are(tmp_path: Path) -> None:
 
 
 def test_what_was_cut_from_one_text_is_not_cut_from_another(tmp_path: Path) -> None:
-    long = "a line that stands in both of the documents"
-    rows = [{"text": f"{long}\n{at}", "body": "something else"} for at in "ab"]
+    rows = [{"text": "twice", "body": at} for at in "ab"]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    decide_files([ExactDedup(level="line", min_chars=10)], tmp_path / "a.jsonl", tmp_path / "out", engine="inline")
-    with pytest.raises(BadParameter, match="what is cut was decided about 'text'; text='body' is another text"):
-        draw(tmp_path / "out", 0, text="body")
+    decide_files([ExactDedup()], tmp_path / "a.jsonl", tmp_path / "out", text="body", engine="inline")
+    for read in (lambda: draw(tmp_path / "out", 0), lambda: build_shards(tmp_path / "out", tmp_path / "s", "", 8)):
+        with pytest.raises(BadParameter, match="these are about the field 'body'; 'text' is another text"):
+            read()
 
 
 def test_a_moved_workspace_still_finds_its_texts(tmp_path: Path) -> None:

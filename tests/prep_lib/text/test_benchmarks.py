@@ -30,6 +30,8 @@ SHAPES: list[tuple[str, str, dict[str, Any], tuple[str, ...]]] = [
     ("mbpp", "mbpp", {"task_id": 11, "text": ASK, "code": "def f(): pass", "test_list": []}, ("def f(): pass",)),
     ("mbpp_clean", "mbpp", {"task_id": 2, "prompt": ASK, "code": "def f(): pass"}, ("def f(): pass",)),
     ("ARC-Easy", "arc", {"id": "M1", "question": ASK, "choices": {"text": ["a"], "label": ["A"]}}, ("a",)),
+    ("ARC-Challenge-Test", "arc", {"id": "M2", "question": {"stem": ASK, "choices": [{"text": "a", "label": "A"}]}},
+     ("a",)),
     ("agieval_sat", "agieval", {"passage": "P", "question": ASK, "options": ["(A)1"], "label": "A"}, ("P", "(A)1")),
     ("agieval_hub", "agieval", {"query": ASK, "choices": ["(A)1"], "gold": [0]}, ("(A)1",)),
     ("ceval_val", "ceval", {"id": 0, "question": ASK, "A": "1", "B": "2", "C": "3", "D": "4"}, ("1", "2", "3", "4")),
@@ -45,7 +47,8 @@ def test_known_forms_are_read_by_their_own_fields(
     tmp_path: Path, name: str, known: str, record: dict[str, Any], support: tuple[str, ...]
 ) -> None:
     read = load_benchmarks(write(tmp_path / f"{name}.jsonl", record))
-    assert read.items == (Item(name, str(record.get("task_id", record.get("id", 0))), ASK, support),)
+    named = str(record.get("task_id", record.get("id", 0)))
+    assert read.items == (Item(name, named, ASK, support, about_passage="passage" in record),)
     assert read.declared[0].known_as == known
 
 
@@ -128,12 +131,82 @@ def test_records_without_a_query_are_counted(tmp_path: Path) -> None:
     assert load_benchmarks(path).declared == (Declared("gsm8k", "gsm8k", ("question",), ("answer",), 1, 1),)
 
 
-def test_two_benchmarks_of_one_name_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
+def test_two_benchmarks_of_one_name_are_told_apart_by_the_way_to_them(tmp_path: Path) -> None:
     record = {"question": ASK, "answer": "1"}
-    paths = [write(tmp_path / "gsm8k.jsonl", record), write(tmp_path / "b" / "gsm8k.jsonl", record)]
-    with pytest.raises(BadParameter, match="two benchmarks are named 'gsm8k'"):
-        load_benchmarks(paths)
+    for folder in ("a", "b", "c/b"):
+        (tmp_path / folder).mkdir(parents=True)
+    paths = [write(tmp_path / folder / "gsm8k.jsonl", record) for folder in ("a", "b", "c/b")]
+    paths += [write(tmp_path / "a" / "gsm8k.json", [record]), write(tmp_path / "a" / "mine_gsm8k.jsonl", record)]
+    names = load_benchmarks([*map(str, paths)]).names
+    assert names == ("a/gsm8k.jsonl", f"{tmp_path.name}/b/gsm8k.jsonl", "c/b/gsm8k.jsonl", "gsm8k.json", "mine_gsm8k")
+    with pytest.raises(BadParameter, match=r"two benchmarks are named '.*gsm8k.jsonl'; leave one out, or name them"):
+        load_benchmarks([paths[0], paths[0]])
+
+
+def test_a_folder_is_read_to_its_ground_and_what_is_not_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "arc" / ".cache").mkdir(parents=True)
+    record = {"question": ASK, "choices": ["a"]}
+    for name in ("DATA.JSONL", "x.parq", "arc/test.JSONL.gz", "arc/.cache/old.jsonl", "arc/LICENSE", ".hidden.jsonl"):
+        write(tmp_path / name, record)
+    read = load_benchmarks(tmp_path)
+    assert [(one.name, one.known_as) for one in read.declared] == [("DATA", "mmlu"), ("arc/test", "arc")]
+    assert read.unread == ("arc/LICENSE", "x.parq")
+    assert load_benchmarks(tmp_path, skip="x.* arc").unread == ()
+    assert {*load_benchmarks(f"{tmp_path}/*").names} == {"DATA", "arc/test"}
+
+
+def test_a_folder_that_datasets_saved_is_one_benchmark_wherever_it_lies(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    (tmp_path / "more").mkdir()
+    datasets.Dataset.from_list([{"question": ASK, "answer": "1"}]).save_to_disk(tmp_path / "more" / "gsm8k")
+    assert load_benchmarks(tmp_path).names == ("more/gsm8k",)
+    assert load_benchmarks(tmp_path / "more" / "gsm8k").names == ("gsm8k",)
+
+
+@pytest.mark.parametrize("pattern", ["nodir/*.jsonl", "*/x.jsonl", "sub/*", "**/*.parq"])
+def test_a_pattern_that_fits_nothing_is_no_benchmark(tmp_path: Path, pattern: str) -> None:
+    (tmp_path / "sub").mkdir()
+    with pytest.raises(BadParameter, match=r"no benchmark given: .* holds no file of items"):
+        load_benchmarks(f"{tmp_path}/{pattern}")
+
+
+def test_a_record_whose_fields_are_named_otherwise_is_no_empty_item(tmp_path: Path) -> None:
+    path = write(tmp_path / "gsm8k.jsonl", {"question": ASK, "answer": "1"}, {"Question": ASK, "answer": "2"})
+    with pytest.raises(
+        BadInput, match=r"gsm8k.jsonl#L2 has no field question, but Question, answer; .* passes for clean"
+    ):
+        load_benchmarks(path)
+    sparse = write(tmp_path / "own.jsonl", {"ask": ASK}, {"more": ASK}, {"ask": None})
+    with pytest.raises(BadInput, match=r"own.jsonl#L2 has no field ask"):
+        load_benchmarks(sparse, fields="ask->query")
+    assert load_benchmarks(sparse, fields="ask->query more->query").declared[0].empty == 1
+
+
+@pytest.mark.parametrize("field", ["answr->support", "story->passage", "number->id", "ask2->query"])
+def test_a_field_that_no_record_has_is_a_slip(tmp_path: Path, field: str) -> None:
+    path = write(tmp_path / "own.jsonl", {"ask": ASK, "answer": "1"})
+    with pytest.raises(
+        BadParameter, match=f"no record of own has the field {field.split('-')[0]}, which fields= names"
+    ):
+        load_benchmarks(path, fields=f"ask->query {field}")
+
+
+def test_a_query_is_a_text_and_no_record(tmp_path: Path) -> None:
+    """Options in the query: hardly any document would hold all of it."""
+    path = write(tmp_path / "mine.jsonl", {"question": {"stem": ASK, "options": ["a"]}, "answer": "a"})
+    with pytest.raises(
+        BadInput, match=r"question of mine.jsonl#L1 holds the fields stem, options; give fields='questi"
+    ):
+        load_benchmarks(path)
+    read = load_benchmarks(path, fields="question.stem->query question.options->support")
+    assert read.items == (Item("mine", "0", ASK, ("a",)),)
+
+
+def test_a_passage_is_support_that_is_asked_about(tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.jsonl", {"ask": ASK, "story": "S", "o": "a"}, {"ask": ASK, "story": None, "o": "a"})
+    first, second = load_benchmarks(path, fields="ask->query story->passage o->support").items
+    assert (first.support, first.about_passage) == (("S", "a"), True)
+    assert (second.support, second.about_passage) == (("a",), False)
 
 
 def test_the_real_files_are_known_by_name() -> None:

@@ -65,7 +65,7 @@ def spelled(text: str, chinese: str = "simplified") -> list[str]:
 
 
 def test_a_text_is_cut_into_what_its_look_leaves() -> None:
-    assert spelled("It’s 3,650.50 km; [1,2]") == ["It", "s", "3", "650", "50", "km", "1", "2"]
+    assert spelled("It’s 3,650.50 km; [1,2]") == ["It", "s", "3,650", "50", "km", "1", "2"]
     assert spelled("<p class='q'><b>Ａ</b> 好的&nbsp;x&#39;s<br/>") == ["Ａ", "好", "的", "x", "s"]
     assert spelled("a < b and c > d, List<int>") == ["a", "b", "and", "c", "d", "List"]
     assert spelled("see <name = 3 or more>") == ["see", "name", "3", "or", "more"]

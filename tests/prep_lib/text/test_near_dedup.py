@@ -103,6 +103,14 @@ def plain(stage: NearDedup, docs: Sequence[Document]) -> dict[str, tuple[str, fl
     return out
 
 
+@pytest.mark.parametrize("num_perm", [2, 128, 1030, 4096])
+@pytest.mark.parametrize("threshold", [0.1, 0.8, 1.0])
+def test_the_least_matches_of_any_signature(num_perm, threshold):
+    least = near_dedup.least_matches(threshold, num_perm)
+    spread = math.sqrt(num_perm * threshold * (1 - threshold))
+    assert num_perm * threshold - 5 * spread - 1 <= least <= num_perm * threshold
+
+
 @pytest.mark.parametrize("threshold", [1e-300, 1e-9, 0.001, 0.2, 0.999999, 1.0])
 @pytest.mark.parametrize("recall", [1e-12, 0.5, 0.999999])
 def test_bands_of_any_threshold_reach_the_recall_or_are_refused(threshold, recall):
