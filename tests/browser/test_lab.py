@@ -16,6 +16,7 @@ from conftest import prep
 
 from prep_lib.special import IM_END, IM_START
 from prep_lib.tokens.tokenizer import AutoTokenizer
+from prep_lib.words import say
 
 from .conftest import PATIENCE, Lab, write_parameters
 
@@ -316,4 +317,49 @@ def test_a_limit_is_rehearsed_and_applied(browser: Any, lab: Lab) -> None:
     steps = yaml.safe_load((lab.workspace / "runs/limits/recipe.yaml").read_text("utf-8"))["notebooks"]
     (step,) = (given for each in steps for name, given in each.items() if name == "11_clean")
     assert step["limits"] == moved
+    context.close()
+
+
+def test_a_threshold_and_a_mixture_are_rehearsed_and_applied(browser: Any, lab: Lab) -> None:
+    from playwright.sync_api import expect
+
+    def step(name: str) -> dict[str, Any]:
+        steps = yaml.safe_load((lab.workspace / "runs/whole/recipe.yaml").read_text("utf-8"))["notebooks"]
+        return next(given for each in steps for one, given in each.items() if one == name)
+
+    words = [f"word{at}" for at in range(60)]
+    texts = [" ".join([*words[:at], f"other{at}", *words[at + 1 :]]) for at in range(0, 60, 3)]
+    rows = [{"text": text, "source": ("web", "book")[at % 2]} for at, text in enumerate(texts)]
+    rows += [{"text": " ".join(f"{source}{n}{at}" for at in range(30)), "source": source}
+             for source in ("web", "book") for n in range(5)]  # fmt: skip
+    (lab.workspace / "whole.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    given = {"12_dedup": {"files": "whole.jsonl", "max_dropped": 1.0}, "13_mix": {"files": "whole.jsonl"}}
+    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    for notebook, parameters in given.items():
+        write_parameters(lab.workspace / f"notebooks/{notebook}.ipynb", run="whole", **parameters)
+        lab.run_all(page, f"notebooks/{notebook}.ipynb")
+        page.locator(f"button.prep-apply, {ERROR}").first.wait_for()
+        assert page.locator(ERROR).all_text_contents() == []
+        live = page.locator(".prep-page-live").first
+        if notebook == "12_dedup":
+            typed = page.locator(".prep-type input")
+            expect(typed).to_have_value("0.8")
+            before = live.inner_text()
+            typed.fill("0.6")
+            typed.press("Enter")
+            expect(live).to_contain_text("threshold = 0.6")
+            assert live.inner_text() != before
+        else:
+            page.locator(".prep-way select").select_option(say("mixture.way_weights", "en"))
+            typed = page.locator(".prep-weights input")
+            typed.fill("web=0.75 book=0.25")
+            typed.press("Enter")
+            expect(live).to_contain_text("75.0 %")
+        page.locator("button.prep-apply").click()
+        expect(live).not_to_contain_text("threshold = " if notebook == "12_dedup" else "weights = ")
+    assert step("12_dedup")["threshold"] == 0.6
+    assert step("13_mix")["weights"] == "web=0.75 book=0.25"
+    assert step("13_mix")["temperature"] == 0.0
     context.close()
