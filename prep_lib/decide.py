@@ -397,6 +397,8 @@ class _Decision:
         parts = [self._part(number, source) for number, source in enumerate(self.sources)]
         with fs.write_whole(self.folder / verdicts.STAMPS, "w") as file:
             json.dump({part["file"]: source.stamp for part, source in zip(parts, self.sources, strict=True)}, file)
+        with fs.write_whole(self.folder / work.LABELS, "w") as file:
+            json.dump([result["names"] for result in self.sketched], file)
         with fs.write_whole(self.folder / stored.NAME, "w") as file:
             json.dump(self._contents(parts, results), file, ensure_ascii=False, indent=1)
         with fs.write_whole(self.folder / stored.LEDGER, "w") as file:
@@ -479,8 +481,6 @@ class _Decision:
             "stages": [{"name": stage.name, "parameters": parameters_of(stage)} for stage in self.stages],
             "measured": {},
             "plans": self.plans,
-            "pieces": len(self.pieces),
-            "labels": [result["names"] for result in self.sketched],
             "sources": {str(stored.id_hash(name)): name for name in names},
             "tallies": [[*at, number] for at, number in sorted(tallies.items())],
         }
@@ -529,14 +529,13 @@ def sketches(folder: str | Path, stage: Corpus, *, before: bool = True) -> Sketc
     at = names.index(stage.name) if before else 0
     ids, sources = list[str](), list[str]()
     characters, rows = [np.empty(0, np.int64)], [np.empty(0, stage.row)]
-    for number in range(contents["pieces"]):
+    for number, told in enumerate(json.loads((folder / work.LABELS).read_bytes())):
         table = np.load(folder / work.SKETCH / f"{number:05d}.{stage.name}.npy")
         gone = work.gone_before(folder, names[:at], number)
         table = table[~np.isin(table["document"], gone)]
         heads = np.load(folder / work.SKETCH / f"{number:05d}.heads.npy")
         ends = np.concatenate([[0], heads["id_end"]]).tolist()
         spelled = np.load(folder / work.SKETCH / f"{number:05d}.ids.npy").tobytes()
-        told = contents["labels"][number]
         for document in table["document"].tolist():
             ids.append(spelled[ends[document] : ends[document + 1]].decode("utf-8", "surrogatepass"))
             sources.append(told[heads["source"][document]])

@@ -39,6 +39,9 @@ from prep_lib.text import mixture, near_dedup
 
 SKETCH, DECIDED, WAITING = f"{HIDDEN}/sketch", f"{HIDDEN}/decided", f"{HIDDEN}/rejected"
 
+#: The names of the sources of each span, for whoever looks at sketches.
+LABELS = f"{SKETCH}/labels.json"
+
 #: What is known of each document of a span: where it stands, whose it is, where its id ends among the ids.
 HEAD = np.dtype([("number", "<i8"), ("input", "<u4"), ("source", "<u4"), ("characters", "<i8"), ("id_end", "<i8")])
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import killing
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +21,7 @@ from prep_lib import engine
 from prep_lib import files as fs
 from prep_lib.decide import decide_files
 from prep_lib.documents import Documents
-from prep_lib.errors import BadInput, BadParameter, TooManyLost
+from prep_lib.errors import BadInput, BadParameter, NoSpace, RunLocked, TooManyLost
 from prep_lib.pipeline import run_files
 from prep_lib.record import Document
 from prep_lib.stage import run
@@ -301,6 +304,54 @@ def test_a_run_that_is_broken_off_goes_on_where_it_was(
         Documents(tmp_path / "out")
     decide_files(STAGES["documents"], tmp_path / "a.jsonl", tmp_path / "out", engine="inline", max_dropped=1.0)
     assert on_files(tmp_path / "out") == in_memory(STAGES["documents"], rows_of(9, 60))
+
+
+SCRIPT = """
+import sys
+from prep_lib.decide import decide_files
+from prep_lib.text.exact_dedup import ExactDedup
+from prep_lib.text.near_dedup import NearDedup
+if __name__ == "__main__":
+    print("ready", flush=True)
+    decide_files([ExactDedup(), NearDedup()], sys.argv[1], sys.argv[2], workers=2, max_dropped=1.0, memory_budget=2**22)
+"""
+
+
+@pytest.mark.kill
+def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prep_lib.inputs.BUNDLES", 2**40)
+    for number in range(12):
+        name = tmp_path / "in" / f"{number}.jsonl"
+        name.parent.mkdir(exist_ok=True)
+        write(name, [(f"{number}-{id}", text, source) for id, text, source in rows_of(number, 60)])
+    told = {"engine": "inline", "max_dropped": 1.0}
+    decide_files([ExactDedup(), NearDedup()], tmp_path / "in", tmp_path / "clean", **told)
+    for moment in killing.moments(2, seed=6, low=0.5, high=3.0):
+        process, mark = killing.spawn(SCRIPT, tmp_path / "in", tmp_path / "out")
+        with process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(moment)
+            process.send_signal(signal.SIGKILL)
+        assert killing.wait_gone(mark) == []
+    process, mark = killing.spawn(SCRIPT, tmp_path / "in", tmp_path / "out")
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    whole = [
+        {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
+        for folder in (tmp_path / "clean", tmp_path / "out")
+    ]
+    assert whole[0] == whole[1]
+
+
+def test_a_full_disk_is_one_line_and_two_runs_do_not_mix(tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    rows = [(str(at), "".join(map(chr, chance.integers(97, 123, 300))), "web") for at in range(3000)]
+    source = write(tmp_path / "a.jsonl", rows)
+    with killing.small_disk(tmp_path / "disk") as disk, pytest.raises(NoSpace, match="no space left for"):
+        decide_files([NearDedup()], source, disk / "out", engine="inline")
+    with engine.lock(tmp_path / "out"), pytest.raises(RunLocked, match="is in use by process"):
+        decide_files([NearDedup()], source, tmp_path / "out", engine="inline")
 
 
 @pytest.mark.parametrize(
