@@ -85,7 +85,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "contamination.benchmark": ("benchmark", "评测集"),
     "contamination.with": ("{query}, beside it {support}", "{query}，旁及 {support}"),
     "contamination.items": ("items", "题目"),
-    "contamination.untold": ("too short", "过短"),
+    "contamination.untold": ("never found", "无法查找"),
+    "contamination.leaning": ("only with support", "须连同旁及"),
     "contamination.kind_verbatim": ("verbatim", "原文"),
     "contamination.kind_edited": ("edited", "改动"),
     "contamination.kind_reordered": ("reordered", "换序"),
@@ -93,10 +94,12 @@ WORDS: dict[str, tuple[str, str]] = {
     "contamination.kind_renumbered": ("other numbers", "数字不同"),
     "contamination.rule": (
         "Of a long question {threshold} must stand in a stretch of about its own length, of a short one nearly all; or "
-        "{fragment} words of it in a row. A question with fewer than {words} words that are not common counts only "
-        "with the fields beside it. {common:,} phrases that many items or documents share do not count.",
+        "{fragment} words of it in a row. A question with fewer than {words} words that are not common, or about a "
+        "passage, or asked of many, counts only with the fields beside it. {common:,} phrases that many items or "
+        "documents share do not count.",
         "长题目须有 {threshold} 出现在与其长度相近的一段中，短题目须几乎全部出现；或连续 {fragment} 个词相同。"
-        "非常见词少于 {words} 个的题目须连同其旁及字段一起出现。许多题目或文档共有的 {common:,} 个短语不计入。",
+        "非常见词少于 {words} 个的题目，就一段材料提问的题目，或多次出现的问法，须连同其旁及字段一起出现。"
+        "许多题目或文档共有的 {common:,} 个短语不计入。",
     ),
     "contamination.report": (
         "Items with other numbers are reported, and the document stays.",
@@ -125,6 +128,18 @@ WORDS: dict[str, tuple[str, str]] = {
     "contamination.untold_note": (
         "Not planted, and never found: {n:,} items too short or too common to be told from chance.",
         "未植入，也无法找到：{n:,} 道题目过短或过于常见，无法与巧合区分。",
+    ),
+    "contamination.leaning_note": (
+        "Planted with the fields beside them, and found only so: {n:,} items whose question proves nothing alone.",
+        "连同旁及字段一起植入，也只有这样才会被找到：{n:,} 道题目的问句本身不足为证。",
+    ),
+    "contamination.unread": (
+        "Not looked for: {n:,} files of no known ending ({names}).",
+        "未查找：{n:,} 个后缀未知的文件（{names}）。",
+    ),
+    "contamination.empty": (
+        "Not looked for: {n:,} records whose question is empty.",
+        "未查找：{n:,} 条问题为空的记录。",
     ),
     "contamination.as_verbatim": ("as it is", "原样"),
     "contamination.as_other_case": ("capitals", "大写"),

@@ -192,8 +192,8 @@ def load_benchmarks(benchmarks: Any, *, fields: str = "", skip: str = "") -> Ben
     >>> import tempfile, pathlib
     >>> path = pathlib.Path(tempfile.mkdtemp(), "gsm8k_mini.jsonl")
     >>> _ = path.write_text('{"question": "How many eggs are in three dozen?", "answer": "36"}\\n')
-    >>> load_benchmarks(path).items
-    (Item(benchmark='gsm8k_mini', id='0', query='How many eggs are in three dozen?', support=('36',)),)
+    >>> load_benchmarks(path).items[0].query
+    'How many eggs are in three dozen?'
     """
     own = parse_fields(fields) if fields else None
     items: list[Item] = []
@@ -422,5 +422,5 @@ def _texts(value: Any) -> list[str]:
 
 
 def _id(record: Mapping[str, Any], id_field: str, number: int) -> str:
-    found = next((_get(record, one) for one in ((id_field,) if id_field else IDS) if _has(record, (one,))), number)
-    return str(found)
+    told = (_get(record, one) for one in ((id_field,) if id_field else IDS))
+    return str(next((one for one in told if one is not None), number))

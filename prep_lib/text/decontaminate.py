@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import bisect
 import difflib
+import itertools
 import math
 import re
 import unicodedata
@@ -114,10 +115,13 @@ def _class_of(char: str, alone: bool) -> tuple[int, int]:
     if category in ("Mn", "Me", "Cf") or char == "\xad":
         return NOTHING, 0
     plain = unicodedata.normalize("NFKC", char)
-    if alone and category[0] == "L":
-        return ALONE, ord(plain) if len(plain) == 1 else ord(char)
-    # é is e: its accent is taken away, as is that of e followed by an accent.
+    # é is e, and が is か: the accent is taken away, as is that of e followed by an accent.
     base = [one for one in unicodedata.normalize("NFKD", char.lower()) if unicodedata.category(one)[0] != "M"]
+    if not base and category[0] == "L":
+        return NOTHING, 0
+    if alone and category[0] == "L":
+        # Hangul is taken apart into letters by NFKD; scan puts them together.
+        return ALONE, ord(base[0]) if len(base) == 1 else ord(plain) if len(plain) == 1 else ord(char)
     small = base[0].lower() if len(base) == 1 else char.lower()
     fold = ord(small) if len(small) == 1 else ord(char)
     if category[0] == "L":
@@ -193,6 +197,15 @@ def scan(data: Any, codes: Any, bits: Any, shift: int, slots: Any, hits: Any, ou
                 for k in range(1, wide):
                     if i + k < size:
                         point = (point << 6) | i64(data[i + k] & 63)
+                if 0x1100 <= point < 0x1113 and i + 5 < size and data[i + 3] == 225:
+                    # Hangul written letter by letter, two or three to a syllable.
+                    vowel = (i64(data[i + 4] & 63) << 6 | i64(data[i + 5] & 63)) - 0x161
+                    if 0 <= vowel < 21:
+                        point, wide = 0xAC00 + ((point - 0x1100) * 21 + vowel) * 28, 6
+                        if i + 8 < size and data[i + 6] == 225:
+                            last = (i64(data[i + 7] & 63) << 6 | i64(data[i + 8] & 63)) - 0x1A7
+                            if 0 < last < 28:
+                                point, wide = point + last, 9
                 if point < 0x20000:
                     code = i64(codes[point])
                     kind, fold, capital = code & 7, u64(code >> 4), code & 8 != 0
@@ -426,7 +439,7 @@ class Index(NamedTuple):
         Windows that must be found near each other before an item is looked at; 0: the item can never be told from
         chance.
     weak : (items,) bool
-        The query alone proves nothing.
+        The query alone proves nothing: too short, common, the wording of many, or about a passage.
     common : int
         Windows of items that do not count.
     """
@@ -472,8 +485,8 @@ def build_index(
     counts = (keys != 0) & ~np.isin(keys, np.fromiter(stop, np.uint64, len(stop)))
     uncounted = len(np.unique(keys[(keys != 0) & ~counts]))
     weights = _weigh(flat, width, counts)
-    leaning = _worded(flat, len(items), shared, 2 * min_words) | np.array([item.about_passage for item in items])
-    weak, possible = _weak(flat, weights, counts, _asked_again(items), leaning, 2 * min_words)
+    wanting = _worded(flat, len(items), shared, 2 * min_words) | np.array([item.about_passage for item in items])
+    weak, possible = _weak(flat, weights, counts, _asked_again(items), wanting, 2 * min_words)
     # Beside a query that proves enough, its answers are not looked at.
     kept = ~((flat.part > 0) & ~weak[flat.item])
     item, counts, keys = flat.item[kept], counts[kept], keys[kept]
@@ -500,15 +513,17 @@ def _flat(items: Sequence[Item], chinese: str) -> _Flat:
     ]
     names: dict[str, int] = {}
     benchmark = [names.setdefault(items[at].benchmark, len(names)) for at, _, _ in pieces]
-    # A passage that several questions share is one text; a question that is asked again and again is many.
-    distinct: dict[tuple[int, object], int] = {}
-    told = [(name, text if part else at) for name, (at, part, text) in zip(benchmark, pieces, strict=True)]
-    text_of = [distinct.setdefault(one, len(distinct)) for one in told]
     raw = [text.encode("utf-8", "replace") for _, _, text in pieces]
     utf8 = b"\0".join(raw)
     found = terms(utf8, chinese)
     edges = np.cumsum([0, *(len(one) + 1 for one in raw)])
     piece = np.searchsorted(edges, found.starts, "right") - 1
+    # A passage that several questions share is one text, and so is a question that stands in a file five times.
+    cuts = np.searchsorted(piece, np.arange(len(pieces) + 1)).tolist()
+    spans = [slice(begin, end) for begin, end in itertools.pairwise(cuts)]
+    texts: dict[tuple[int, bytes], int] = {}
+    told = [(name, found.hashes[span].tobytes()) for name, span in zip(benchmark, spans, strict=True)]
+    text_of = [texts.setdefault(one, len(texts)) for one in told]
     return _Flat(
         np.array([at for at, _, _ in pieces])[piece], np.array([part for _, part, _ in pieces], np.int32)[piece],
         np.array(text_of)[piece], np.array(benchmark)[piece], found.hashes, found.sorts, _values(utf8, found),
@@ -594,22 +609,23 @@ def _worded(flat: _Flat, size: int, shared: int, least: int) -> np.ndarray:
 
 
 def _asked_again(items: Sequence[Item]) -> np.ndarray:
-    """Tell of each item whether its benchmark asks the same about something else too."""
+    """Tell of each item whether its benchmark asks the same about something else too; blanks are no difference."""
     beside: dict[tuple[str, str], set[tuple[str, ...]]] = {}
-    for item in items:
-        beside.setdefault((item.benchmark, item.query), set()).add(item.support)
-    return np.array([len(beside[item.benchmark, item.query]) > 1 for item in items])
+    asked = [(item.benchmark, "".join(item.query.split())) for item in items]
+    for item, query in zip(items, asked, strict=True):
+        beside.setdefault(query, set()).add(item.support)
+    return np.array([len(beside[query]) > 1 for query in asked])
 
 
 def _weak(
-    flat: _Flat, weights: np.ndarray, counts: np.ndarray, again: np.ndarray, leaning: np.ndarray, least: int
+    flat: _Flat, weights: np.ndarray, counts: np.ndarray, again: np.ndarray, wanting: np.ndarray, least: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return which queries prove nothing alone, and which items can be told from chance at all."""
     query, size = flat.part == 0, len(again)
     heavy = np.bincount(flat.item[query], weights[query], size)
     told = np.bincount(flat.item[query & counts], minlength=size)
     beside = np.bincount(flat.item[~query], weights[~query], size)
-    weak = again | (heavy < least) | (told == 0) | (leaning & (beside > 0))
+    weak = again | (heavy < least) | (told == 0) | (wanting & (beside > 0))
     asks = np.bincount(flat.item[query & (flat.sorts != DIGIT)], minlength=size)
     return weak, ~weak | ((heavy + beside >= least) & (beside > 0) & (asks > 0))
 
@@ -645,14 +661,14 @@ def fill(unique: Any, slots: Any, which: Any) -> None:
 
 
 @kernel
-def gather(hits: Any, which: Any, first: Any, owners: Any, places: Any, begins: Any, needs: Any) -> Any:
+def gather(hits: Any, which: Any, first: Any, owners: Any, places: Any, begins: Any, queries: Any, needs: Any) -> Any:
     """Find items of which enough windows stand near each other.
 
     Parameters
     ----------
     hits : (h, 2) int64
         As `scan` wrote them.
-    which, first, owners, places, begins, needs
+    which, first, owners, places, begins, queries, needs
         Of `Index`.
 
     Returns
@@ -675,7 +691,8 @@ def gather(hits: Any, which: Any, first: Any, owners: Any, places: Any, begins: 
     for at in range(1, size + 1):
         item = pairs[begin] >> 33
         length = begins[item + 1] - begins[item]
-        slack = max(16, length // 2)
+        # Support may stand before the query or behind it.
+        slack = max(16, length if queries[item] < length else length // 2)
         near = at < size and pairs[at] - pairs[at - 1] <= slack and pairs[at] - pairs[begin] <= 2 * length + 32
         if not near or pairs[at] >> 33 != item:
             if at - begin >= needs[item]:
@@ -752,30 +769,41 @@ class _Window:
         return _values(self.utf8, self.found).tolist()
 
     @cached_property
-    def grams(self) -> frozenset[tuple[int, ...]]:
+    def joined(self) -> list[tuple[int, int, int]]:
+        """What numbers side by side would be as one, 1 000 or 1 2 0: (first term, last term, value)."""
+        out, starts, stops = [], self.found.starts, self.found.stops
+        for begin, end in _runs_of([sort == DIGIT for sort in self.sorts]):
+            if end - begin > 1:
+                out.append((begin, end - 1, _value(self.utf8[starts[begin] : stops[end - 1]])))
+        return out
+
+    def numbers(self, first: int, last: int) -> Counter[int]:
+        """Return the numbers between two terms, one by one, and as one where they stand side by side."""
+        one_by_one = Counter(self.values[first : last + 1])
+        return one_by_one + Counter(value for begin, end, value in self.joined if first <= begin and end <= last)
+
+    @cached_property
+    def grams(self) -> frozenset[int]:
         """Every gram that counts."""
-        return frozenset(_grams(self.hashes, self.sorts)) - {()}
+        return frozenset(_grams(self.found.hashes, self.found.sorts)[0]) - {0}
 
 
-def _grams(hashes: list[int], sorts: list[int]) -> list[tuple[int, ...]]:
-    """Return the gram that ends at each term: three words, five characters; empty where there is none that counts."""
-    out: list[tuple[int, ...]] = []
-    for at, sort in enumerate(sorts):
-        width = _GRAM[sort == ALONE]
-        begin = at - width + 1
-        gram = tuple(hashes[begin : at + 1]) if begin >= 0 and sorts[begin : at + 1].count(DIGIT) <= 1 else ()
-        # "p", "p", "p" stands in many a table.
-        out.append(gram if len({*gram}) > 1 else ())
-    return out
+def _grams(hashes: np.ndarray, sorts: np.ndarray) -> tuple[list[int], np.ndarray]:
+    """Return the gram that ends at each term, 0 where there is none that counts, and its width."""
+    keys, width = _keys(hashes, sorts, *_GRAM)
+    at = np.arange(len(keys))
+    begin = np.maximum(at - width + 1, 0)
+    numbers = np.cumsum(np.append(0, sorts == DIGIT))
+    # "p", "p", "p" stands in many a table.
+    changes = np.cumsum(np.append(0, hashes[1:] != hashes[:-1]))[: len(at)]
+    counts = (at >= width - 1) & (numbers[at + 1] - numbers[begin] <= 1) & (changes > changes[begin])
+    return np.where(counts, keys, 0).tolist(), width
 
 
-def _covered(hashes: list[int], sorts: list[int], other: frozenset[tuple[int, ...]]) -> list[bool]:
+def _covered(hashes: np.ndarray, sorts: np.ndarray, other: frozenset[int]) -> list[bool]:
     """Tell of each term whether it is part of a gram that the other side has too."""
-    out = [False] * len(hashes)
-    for at, gram in enumerate(_grams(hashes, sorts)):
-        if gram and gram in other:
-            out[at - len(gram) + 1 : at + 1] = [True] * len(gram)
-    return out
+    grams, width = _grams(hashes, sorts)
+    return _reached(width, np.array([gram in other for gram in grams], bool)).tolist()
 
 
 def _places(piece: list[int], whole: list[int]) -> Iterator[int]:
@@ -835,9 +863,11 @@ class Decontaminate:
         without blanks is half a word.
     min_words : int, words
         A query with fewer that are not common is a hit only together with its support: a passage, options, an answer.
+        So is one that asks about a passage, or the same as another item does about something else.
     shared : int
-        A window of 5 words (8 characters) that stands in so many texts of one benchmark is a phrase of its makers, and
-        does not count.
+        A window of 5 words (8 characters) that stands in so many different texts of one benchmark is a phrase of its
+        makers, and does not count. A query that is hardly anything but 3 words (5 characters) in a row that stand in
+        so many needs its support.
     common : sequence of str or int
         Phrases that do not count, or what `common_windows` found in a corpus.
     chinese : str
@@ -922,6 +952,11 @@ class Decontaminate:
         """Places of items too short or too common to be told from chance: they are never looked for."""
         return tuple(np.flatnonzero(self.index.needs == 0).tolist())
 
+    @property
+    def leaning(self) -> tuple[int, ...]:
+        """Places of items that are looked for, and are a hit only together with their support."""
+        return tuple(np.flatnonzero(self.index.weak & (self.index.needs > 0)).tolist())
+
     def measure(self, doc: Document) -> np.ndarray:
         """Count the items found: (2,) float64, as `signals` names them."""
         found = self.hits(doc)
@@ -953,13 +988,20 @@ class Decontaminate:
 
     def hits(self, doc: Document) -> tuple[Hit, ...]:
         """Return the items found in a document, in the order they stand there, the best of equal places first."""
-        utf8 = doc.utf8
+        utf8 = _utf8(doc)
         windows_found = self._scan(utf8)
         if not len(windows_found):
             return ()
         index = self.index
         candidates = gather(
-            windows_found, index.which, index.first, index.owners, index.places, index.begins, index.needs
+            windows_found,
+            index.which,
+            index.first,
+            index.owners,
+            index.places,
+            index.begins,
+            index.queries,
+            index.needs,
         )
         if not len(candidates):
             return ()
@@ -1044,8 +1086,8 @@ class Decontaminate:
 
     def _weak_limit(self, compared: _Compared) -> float:
         """A question that proves nothing alone is a hit with what stands beside it: most of that, or a whole piece."""
-        enough = compared.told >= 2 * self.min_words and compared.supported
-        return self._limit(compared) if enough else math.inf
+        # Nearly all of it, however long: some questions quote a good part of the passage they are about.
+        return _NEARLY if compared.told >= 2 * self.min_words and compared.supported else math.inf
 
 
 class _Compared:
@@ -1053,11 +1095,12 @@ class _Compared:
 
     def __init__(self, index: Index, number: int, window: _Window) -> None:
         begin, end = index.begins[number : number + 2].tolist()
-        self.hashes, self.sorts = index.hashes[begin:end].tolist(), index.sorts[begin:end].tolist()
+        self.own = index.hashes[begin:end], index.sorts[begin:end]
+        self.hashes, self.sorts = self.own[0].tolist(), self.own[1].tolist()
         self.weights, self.parts = index.weights[begin:end].tolist(), index.parts[begin:end].tolist()
         self.values = index.values[begin:end].tolist()
         self.query, self.window = int(index.queries[number]), window
-        self.covered = _covered(self.hashes, self.sorts, window.grams)
+        self.covered = _covered(*self.own, window.grams)
         for at, to in self._pieces():
             # What stands there whole is found, whatever its grams: a short option, a row of numbers with letters.
             if not all(self.covered[at:to]) and next(_places(self.hashes[at:to], window.hashes), -1) >= 0:
@@ -1108,23 +1151,27 @@ class _Compared:
 
     def stretch(self) -> tuple[int, int]:
         """Return the first and the last term of the window that were found."""
-        own = frozenset(_grams(self.hashes, self.sorts)) - {()}
-        covered = _covered(self.window.hashes, self.window.sorts, own)
+        own = frozenset(_grams(*self.own)[0]) - {0}
+        covered = _covered(self.window.found.hashes, self.window.found.sorts, own)
         for place in self.places:
             # Numbers at its ends are in no gram.
             covered[place : place + self.query] = [True] * self.query
         if not any(covered):
             return 0, len(covered) - 1
-        return _stretch(covered, _WEIGHTS[self.window.sorts].tolist())
+        return _stretch(covered, _WEIGHTS[self.window.found.sorts].tolist())
 
     def kind_at(self, place: int) -> str:
         """Say in what way the query stands where all of its terms do."""
-        return "renumbered" if self._other_numbers(self.values[: self.query], place, self.query) else "verbatim"
+        return (
+            "renumbered"
+            if self._other_numbers(self.values[: self.query], place, place + self.query - 1)
+            else "verbatim"
+        )
 
-    def _other_numbers(self, own: Sequence[int], first: int, size: int) -> bool:
-        """Tell whether too many numbers of an item are missing in a stretch of the window."""
+    def _other_numbers(self, own: Sequence[int], first: int, last: int) -> bool:
+        """Tell whether too many numbers of an item are missing between two terms of the window."""
         told = Counter(value for value in own if value)
-        left = told - Counter(self.window.values[first : first + size])
+        left = told - self.window.numbers(first, last)
         return bool(told) and left.total() >= _OTHERS * told.total()
 
     def kind(self, first: int, last: int) -> str:
@@ -1138,7 +1185,7 @@ class _Compared:
             if block.size > 1:
                 ordered[block.a : block.a + block.size] = [True] * block.size
         own = [value for value, yes in zip(self.values, ordered, strict=False) if yes]
-        if self._other_numbers(own, first, last + 1 - first):
+        if self._other_numbers(own, first, last):
             return "renumbered"
         weights = _WEIGHTS[self.sorts[: len(query)]].tolist()
         inside = _share(ordered, weights) * sum(weights)
@@ -1152,10 +1199,10 @@ class _Compared:
 
     def _told_there(self, first: int, last: int) -> int:
         """What of the document between two terms is in the query, in half words."""
-        own = frozenset(_grams(self.hashes[: self.query], self.sorts[: self.query])) - {()}
-        hashes, sorts = self.window.hashes[first : last + 1], self.window.sorts[first : last + 1]
-        weights = _WEIGHTS[sorts].tolist()
-        return sum(weight for yes, weight in zip(_covered(hashes, sorts, own), weights, strict=True) if yes)
+        own = frozenset(_grams(*(one[: self.query] for one in self.own))[0]) - {0}
+        hashes, sorts = (one[first : last + 1] for one in (self.window.found.hashes, self.window.found.sorts))
+        told = zip(_covered(hashes, sorts, own), _WEIGHTS[sorts].tolist(), strict=True)
+        return sum(weight for yes, weight in told if yes)
 
 
 def _with(best: list[Hit], hit: Hit) -> list[Hit]:
@@ -1164,6 +1211,14 @@ def _with(best: list[Hit], hit: Hit) -> list[Hit]:
     if any(_rank(one) >= _rank(hit) for one in same):
         return best
     return [*(one for one in best if one not in same), hit]
+
+
+def _utf8(doc: Document) -> bytes:
+    """Return a text as UTF-8; half a surrogate pair, which is none, becomes a question mark, one character too."""
+    try:
+        return doc.utf8
+    except UnicodeEncodeError:
+        return doc.text.encode("utf-8", "replace")
 
 
 def _rank(hit: Hit) -> tuple[bool, float]:
@@ -1237,7 +1292,7 @@ def common_windows(stage: Decontaminate, docs: Iterable[Document], *, at_least: 
         raise BadParameter(f"text/decontaminate: at_least={at_least}; a window is common in 2 documents or more")
     counts: Counter[int] = Counter()
     for doc in docs:
-        counts.update({*(stage._scan(doc.utf8)[:, 0] & 0xFFFFFFFF).tolist()})
+        counts.update({*(stage._scan(_utf8(doc))[:, 0] & 0xFFFFFFFF).tolist()})
     return tuple(sorted(int(stage.index.slots[slot]) for slot, n in counts.items() if n >= at_least))
 
 

@@ -5,7 +5,7 @@ Visa 4539 5787 6362 1486, mail kim@mail.example, 手机13812345678, release 2.0.
 Visa <CARD>, mail <EMAIL>, 手机<CN_MOBILE>, release 2.0.0.1, 0.4539578763621486
 
 One pass over the bytes finds anchors (``@``, groups of digits, long tokens, ``-----BEGIN``); the rules of a kind look
-only there. Of what overlaps the longest stays, of two as long the one with the stronger proof.
+only there. Of what overlaps secrets stay, then the longest, of two as long the one with the stronger proof.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from prep_lib.errors import BadParameter, unknown
 from prep_lib.jit import kernel
 from prep_lib.record import Document, Drop
 
-#: All kinds, the strongest proof first: of two finds of one length the earlier kind stays.
+#: All kinds, the strongest proof first: of two finds of one length the earlier kind stays. The first two are secrets.
 KINDS = ("pem", "key", "email", "iban", "cn_id", "card", "ip", "cn_mobile", "ssn", "phone")
 
 #: How much speaks for a find, most first: a check digit, a form nothing else has, a word before it, its shape alone.
@@ -38,8 +38,8 @@ EVIDENCE = ("check", "form", "word", "shape")
 #: What may stand at both ends of a placeholder: nothing is found across them, so it joins nothing beside it.
 EDGES = "<>[]{}|«»‹›【】〔〕《》〈〉＜＞［］｛｝⟨⟩"
 
-#: Stands for what was found while the rest is looked at again; no rule looks at it either.
-_NEUTRAL = "\0"
+#: The character that stands for what was found while the rest is looked at again; no rule looks at it either.
+_NEUTRAL = 0
 
 
 class Found(NamedTuple):
@@ -99,12 +99,15 @@ class Pii:
     - addresses with no public host: private 10/8, 172.16/12, 192.168/16; shared 100.64/10; loopback 127/8; link-local
       169.254/16; documentation 192.0.2/24, 198.51.100/24, 203.0.113/24; benchmark 198.18/15; 0/8, 192.0.0/24,
       192.88.99/24, 224/3; of IPv6 all outside 2000::/3, and in it 2001::/23, 2001:db8::/32, 3fff::/20;
-    - four numbers with dots behind a word such as "version" or "section", between other numbers, or where no word says
-      address and they look like a version: all below 20, two zeros, a zero at the end;
-    - ``git@`` hosts; bare numbers of 13 digits, which are goods and not cards; old resident ids of 15 digits;
+    - four numbers with dots behind a word such as "version", "section" or "Firefox" or in front of "and later", in an
+      element such as ``<version>``, between other numbers, or where no word says address and they look like a version:
+      all below 20, two zeros, a zero at the end;
+    - ``git@`` hosts, and products of matrices, ``x@self.weight``;
+    - bare numbers of 13 digits, which are goods and not cards; old resident ids of 15 digits;
     - dates, ISBN, floats, hashes, UUIDs, amounts, operands: nothing begins or ends inside a number, a word or a path.
 
-    Chinese needs no blanks around a number; full-width digits are digits.
+    Chinese needs no blanks around a number; full-width digits are digits; escapes in strings, ``\\n``, are no letters.
+    Fields of a table are numbers, ``Kim,25,13812345678``; what follows a decimal comma, ``3,14159265358979``, is none.
 
     Drops
     -----
@@ -266,49 +269,57 @@ def _found(text: str, kinds: frozenset[str], country: str | None) -> list[Found]
     Finds can free each other in a row as long as the text, so what a find may have freed is looked for beside it; only
     when nothing is left there, once more everywhere.
     """
-    text, found, chars = _unescaped(text), list[Found](), list[str]()
+    text, found = _ESCAPE.sub(lambda match: "\n" * len(match[0]), text), list[Found]()
     while candidates := _candidates(text, kinds, country):
-        chars = chars or list(text)
-        while more := _longest(candidates, chars):
+        codes = np.frombuffer(bytearray(text.encode("utf-32-le", "surrogatepass")), np.uint32)
+        while more := _longest(candidates, codes):
             found += more
-            candidates = [each for spot in _spots(more) for each in _beside(chars, *spot, kinds, country)]
-        text = "".join(chars)
+            candidates = [each for spot in _spots(more) for each in _beside(codes, *spot, kinds, country)]
+        text = _text(codes)
     return sorted(found)
 
 
-def _longest(candidates: Iterable[Found], chars: list[str]) -> list[Found]:
-    """Of candidates that overlap take the longest, of two as long the stronger kind, of two alike the first.
+def _text(codes: np.ndarray) -> str:
+    return codes.tobytes().decode("utf-32-le", "surrogatepass")
 
-    What is taken becomes neutral in `chars`.
+
+def _longest(candidates: Iterable[Found], codes: np.ndarray) -> list[Found]:
+    """Of candidates that overlap take the secret, then the longest, then the stronger kind, then the first.
+
+    What is taken becomes neutral in `codes`, a number a character.
     """
+
+    def rank(each: Found) -> tuple[int, int, int, int]:
+        kind = KINDS.index(each.kind)
+        return min(kind, 2), each.start - each.stop, kind, each.start
+
     taken = []
-    for each in sorted(candidates, key=lambda each: (each.start - each.stop, KINDS.index(each.kind), each.start)):
-        # Nothing taken before is shorter, so what overlaps it holds one of its ends.
-        if chars[each.start] != _NEUTRAL != chars[each.stop - 1]:
-            chars[each.start : each.stop] = _NEUTRAL * (each.stop - each.start)
+    for each in sorted(candidates, key=rank):
+        span = codes[each.start : each.stop]
+        if (span != _NEUTRAL).all():
+            span[:] = _NEUTRAL
             taken.append(each)
     return taken
 
 
-def _spots(found: list[Found]) -> Iterator[tuple[int, int]]:
+def _spots(found: Iterable[Found]) -> list[tuple[int, int]]:
     """Where something was found: from, to; finds near each other are one spot."""
-    start = stop = -1
+    spots: list[tuple[int, int]] = []
     for each in sorted(found):
-        if start >= 0 and each.start - stop > 2 * (_BEFORE + _BEHIND):
-            yield start, stop
-            start = -1
-        start, stop = each.start if start < 0 else start, each.stop
-    if start >= 0:
-        yield start, stop
+        if spots and each.start - spots[-1][1] <= 2 * (_BEFORE + _BEHIND):
+            spots[-1] = spots[-1][0], each.stop
+        else:
+            spots.append((each.start, each.stop))
+    return spots
 
 
-def _beside(chars: list[str], start: int, stop: int, kinds: frozenset[str], country: str | None) -> Iterator[Found]:
+def _beside(codes: np.ndarray, start: int, stop: int, kinds: frozenset[str], country: str | None) -> Iterator[Found]:
     """What is seen from so near to a spot that the spot is seen from there."""
     left, right = max(0, start - _BEHIND - _BEFORE), stop + _BEFORE + _BEHIND
-    part = "".join(chars[left:right])
+    part = _text(codes[left:right])
     for each in _candidates(part, kinds, country, start - _BEHIND - left, stop + _BEFORE - left):
         # What reaches the end of the part may go on behind it.
-        if each.stop < len(part) or right >= len(chars):
+        if each.stop < len(part) or right >= len(codes):
             yield each._replace(start=left + each.start, stop=left + each.stop)
 
 
@@ -330,17 +341,8 @@ def _candidates(
     return seen
 
 
-#: Escapes of strings in programs and JSON: none is part of what stands beside it. Each becomes as many characters.
-_ESCAPES = (("\\n", " \n"), ("\\t", " \t"), ("\\r", " \r"), ('\\"', ' "'))
-_CODED = re.compile(r"\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})")
-
-
-def _unescaped(text: str) -> str:
-    if "\\" not in text:
-        return text
-    for written, meant in _ESCAPES:
-        text = text.replace(written, meant)
-    return _CODED.sub(lambda match: _NEUTRAL * len(match[0]), text)
+#: Escapes in the strings of programs and of JSON: none is part of what stands beside it.
+_ESCAPE = re.compile(r"\\(?:[nrt]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})")
 
 
 def _anchors(utf8: bytes) -> list[int]:
@@ -369,12 +371,15 @@ _FOLD = {
 }
 
 
+_WIDE = re.compile(f"[{''.join(map(chr, _FOLD))}]")
+
+
 def _around(text: str, at: int, plain: bool, behind: int = _BEHIND) -> tuple[str, int]:
     """Return what stands around a place, one plain character for each, and where the place is in it."""
     start = max(0, at - _BEFORE)
     window = text[start : at + behind]
     # A line feed before the text: what is looked for in front of a number needs a character to look at.
-    return "\n" + (window if plain or window.isascii() else window.translate(_FOLD)), at - start + 1
+    return "\n" + (window if plain or not _WIDE.search(window) else window.translate(_FOLD)), at - start + 1
 
 
 #: Left of a number: no number, word or decimal that goes on into it.
@@ -405,7 +410,7 @@ def _before(words: str, inside: str = "", joint: str = "", between: str = "") ->
         "|".join(re.escape(word[::-1].replace("_", " ")) for word in each.split()) for each in (words, inside)
     )
     either = f"(?:{begun})(?![a-z])" + (f"|(?:{anywhere})" if anywhere else "")
-    return re.compile(rf"[\s:=#(\"'{joint}-]{{0,7}}{between}(?:{either})", re.I)
+    return re.compile(rf"[\s:=#(\"'\\{joint}-]{{0,7}}{between}(?:{either})", re.I)
 
 
 #: "number", "no." and "is" behind a word, turned round.
@@ -459,7 +464,7 @@ _LOCAL_WIDE = _LOCAL_PLAIN + "".join(
 )
 _DOMAIN = re.compile(
     rf"@((?:[A-Za-z0-9{_LETTERS}-]{{1,63}}\.){{1,8}})(xn--[A-Za-z0-9-]{{1,59}}|[A-Za-z{_LETTERS}]{{2,24}})"
-    rf"(?![A-Za-z0-9{_LETTERS}])"
+    rf"(?![A-Za-z0-9{_LETTERS}]|_[A-Za-z0-9])"
 )
 #: Endings of files, which no domain has: icon@2x.png.
 _FILES = _words(
@@ -469,14 +474,14 @@ _FILES = _words(
 #: Endings of three letters and more that are no names in programs.
 _COMMON = _words(
     "com org net edu gov mil int info biz name aero asia coop mobi museum travel online website email company agency "
-    "studio photography club xyz vip example invalid"
+    "studio photography club xyz vip wang ltd group top cloud tech site store shop link example invalid"
 )
 #: What an array or a module of a network has, and methods of two letters; no domain ends with the former.
 _MEMBERS = _words("weight weights bias data grad params parameters transpose values shape dtype")
 _METHODS = _words("to at mm mv eq ne lt le gt ge")
 _PERCENT = re.compile("(?:%[0-9A-Fa-f]{2})+")
-_OPERATION = re.compile(r"[(\[]| ?[*/+-] ?[A-Za-z0-9(]| ?@")
-_RESULT = re.compile(r"(?:= |return |[+*/-] )\Z")
+_OPERATION = re.compile(r"[(\[]| ?[*+] ?[A-Za-z0-9(]| ?@")
+_RESULT = re.compile(r"(?:= |return |[A-Za-z0-9)] [+*-] )\Z")
 
 
 def _email(text: str, at: int, plain: bool) -> Iterator[Found]:
@@ -653,15 +658,10 @@ def _cn_mobile(text: str, window: str, at: int, here: int) -> Iterator[Found]:
     listed = (
         _LISTED_LEFT.search(window, 0, start)
         and _LISTED_RIGHT.match(window, match.end())
-        and not _FIELD.search(window, window.rfind("\n", 0, start), _line_end(window, match.end()))
+        and not _FIELD.search("\n" + window[:start].rpartition("\n")[2] + window[start:].partition("\n")[0])
     )
     if evidence and not ((row or listed) and evidence == "shape"):
         yield Found(at + start - here, at + match.end() - here, "cn_mobile", "", "form" if code else evidence)
-
-
-def _line_end(window: str, at: int) -> int:
-    end = window.find("\n", at)
-    return len(window) if end < 0 else end
 
 
 _SSN = re.compile(r"(?!000|666|9)[0-9]{3}([ -])(?!00)[0-9]{2}\1(?!0000)[0-9]{4}")
@@ -749,6 +749,8 @@ _ZERO = frozenset(("39", "225", "241", "242"))
 #: The digits of the shortest number: most of what follows a plus is settled by this.
 _EIGHT = re.compile(r"[+＋](?:[^0-9０-９]{0,4}[0-9０-９]){8}")
 _INTERNATIONAL = re.compile(r"\+(?:\(0\)|\)?[ ./-]?\(?[0-9]){7,24}")
+#: "+33 111 222 333,50".
+_THOUSANDS, _CENTS = re.compile(r"\+[0-9]{1,3}(?:[ .][0-9]{3})+"), re.compile(r",[0-9]{1,2}(?![0-9,])")
 
 
 def country_code(digits: str) -> tuple[str, int, int] | None:
@@ -783,7 +785,8 @@ def _plus(text: str, at: int, plain: bool) -> Iterator[Found]:
     # One dot is a decimal point; dots and dashes together are coordinates.
     dots = "." in joints and (len(joints) > 1 or written[:stop].count(".") < 2)
     opened = window[here - 1] == "(" and written[:stop].count(")") > written[:stop].count("(")
-    if not dots and (evidence := _bounded(window, here - opened, here + stop, _PHONE_WORD)):
+    amount = _THOUSANDS.fullmatch(written, 0, stop) and _CENTS.match(window, here + stop)
+    if not dots and not amount and (evidence := _bounded(window, here - opened, here + stop, _PHONE_WORD)):
         yield Found(at - opened, at + stop, "phone", f"+{code[0]}", "word" if evidence == "word" else "form")
 
 
@@ -905,8 +908,8 @@ _VERSION_WORD = _before(
     "v ver rel build update patch rev revision section sections sec subsection chapter chapters clause clauses article "
     "articles art paragraph paragraphs para item items rule rules figure figures fig table tables tab appendix annex "
     "step part parts no oid tag released_as upgrade upgraded upgrade_to upgrade_from upgraded_to upgraded_from "
-    "upgrading_from downgrade_from downgraded_from firefox chrome chromium safari opera edge msie skype python java "
-    "jdk jre php ffmpeg openssl nginx tomcat mysql driver drivers flash acrobat asp.net microsoft.net dotnet",
+    "upgrading_from downgrade_from downgraded_from bump_from bumped_from firefox chrome chromium safari opera msie "
+    "skype python java jdk jre php ffmpeg openssl driver drivers flash acrobat asp.net microsoft.net dotnet",
     "version versions release releases firmware § 第 版 章 节 條 条 款 图 表 版本 升级到 升级至 升级",
     ".>",
     r"(?:(?:(?:ot|dna|ro|与|和|至|到|→|[,、-]) ?)?\)?[0-9.]{3,15}[\s:=#(\"'-]{1,3}){0,3}\.?"
@@ -915,7 +918,7 @@ _VERSION_WORD = _before(
 #: And behind it.
 _VERSION_BEHIND = re.compile(
     r"</[\w:.-]{0,40}(?:version|release|build|revision)>|\s?(?:版|升级)|"
-    r" (?:(?:was )?released|(?:or|and) (?:later|newer))\b",
+    r" (?:or|and) (?:later|newer)\b",
     re.I,
 )
 _HOST_WORD = _before(

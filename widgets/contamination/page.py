@@ -15,12 +15,14 @@ from typing import NamedTuple
 
 from prep_lib.markup import Html, Page, card, escape, join, note, number, percent, snippet, table, tag
 from prep_lib.record import Document
-from prep_lib.text.benchmarks import Declared
+from prep_lib.text.benchmarks import Benchmarks, Declared
 from prep_lib.text.decontaminate import DISGUISES, KINDS, Decontaminate, Hit, Recall, alignment
 from prep_lib.words import say
 
 #: Characters around a hit, and of an item or a place shown at most; examples of one benchmark and kind.
 AROUND, SHOWN, EACH = 80, 1_500, 2
+#: Names of files shown at most.
+SOME = 8
 
 _STYLE = Html(
     "<style>.prep .pair{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:6px 14px;margin:0 0 14px}"
@@ -93,15 +95,17 @@ def _counts(stage: Decontaminate, found: Sequence[_Found], lang: str) -> Html:
     held: dict[str, set[str]] = {}
     for pair in found:
         held.setdefault(pair.hit.benchmark, set()).add(pair.document.id)
-    untold = Counter(stage.benchmarks.items[at].benchmark for at in stage.untold)
+    untold, leaning = (
+        Counter(stage.benchmarks.items[at].benchmark for at in places) for places in (stage.untold, stage.leaning)
+    )
     declared = {one.name: one for one in stage.benchmarks.declared}
     items = Counter(item.benchmark for item in stage.benchmarks.items)
     rows = [
-        (_named(name, declared.get(name), lang), items[name], untold[name], len(held.get(name, ())),
+        (_named(name, declared.get(name), lang), items[name], untold[name], leaning[name], len(held.get(name, ())),
          *(kinds[name, kind] for kind in KINDS))
         for name in stage.benchmarks.names
     ]  # fmt: skip
-    keys = ("benchmark", "items", "untold")
+    keys = ("benchmark", "items", "untold", "leaning")
     head = [*(say(f"contamination.{key}", lang) for key in keys), say("documents", lang)]
     head += [say(f"contamination.kind_{kind}", lang) for kind in KINDS]
     said = say(
@@ -111,7 +115,18 @@ def _counts(stage: Decontaminate, found: Sequence[_Found], lang: str) -> Html:
     policy = say(f"contamination.{stage.renumbered}", lang)
     goes = say(f"contamination.unit_{stage.unit}", lang)
     notes = tag("p", f"{goes} {policy} {said}", cls="dim small")
-    return card(say("contamination.counts", lang), table(head, rows), notes)
+    return card(say("contamination.counts", lang), table(head, rows), notes, _left_out(stage.benchmarks, lang))
+
+
+def _left_out(benchmarks: Benchmarks, lang: str) -> Html:
+    """What lay there and is not looked for: files of no known ending, records that ask nothing."""
+    said = []
+    if benchmarks.unread:
+        names = ", ".join(benchmarks.unread[:SOME]) + (" …" if len(benchmarks.unread) > SOME else "")
+        said.append(say("contamination.unread", lang, n=len(benchmarks.unread), names=names))
+    if empty := sum(one.empty for one in benchmarks.declared):
+        said.append(say("contamination.empty", lang, n=empty))
+    return note("warn", " ".join(said)) if said else Html()
 
 
 def _named(name: str, declared: Declared | None, lang: str) -> Html:
@@ -180,5 +195,6 @@ def _recall(stage: Decontaminate, recall: Sequence[Recall], lang: str) -> Html:
     planted, found = sum(row.planted for row in recall), sum(row.found for row in recall)
     said = say("contamination.recalled", lang, found=found, planted=planted, share=percent(found, planted))
     head = [say("contamination.benchmark", lang), *(say(f"contamination.as_{column}", lang) for column in columns)]
-    untold = tag("p", say("contamination.untold_note", lang, n=len(stage.untold)), cls="dim small")
-    return card(say("contamination.recall", lang), tag("p", said), table(head, rows), untold)
+    notes = {"untold_note": len(stage.untold), "leaning_note": len(stage.leaning)}
+    told = " ".join(say(f"contamination.{key}", lang, n=n) for key, n in notes.items() if n)
+    return card(say("contamination.recall", lang), tag("p", said), table(head, rows), tag("p", told, cls="dim small"))

@@ -97,6 +97,13 @@ def test_fields_that_say_nothing_are_refused(fields: str) -> None:
         parse_fields(fields)
 
 
+def test_an_item_without_an_id_is_named_by_its_row(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "gsm8k.jsonl", {"question": ASK, "id": None, "answer": "1"}, {"question": ASK, "answer": "1"}
+    )
+    assert [item.id for item in load_benchmarks(path).items] == ["0", "1"]
+
+
 def test_an_id_that_names_its_benchmark_is_not_named_twice() -> None:
     assert Item("HumanEval", "HumanEval/3", ASK).name == "HumanEval/3"
 

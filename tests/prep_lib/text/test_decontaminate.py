@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import re
+import unicodedata
 from typing import Any
 
 import numpy as np
@@ -81,10 +83,19 @@ def test_a_text_is_cut_into_what_its_look_leaves() -> None:
     [
         ("café", "CAFE\u0301"), ("Ｆｕｌｌ width ３", "full WIDTH 4"), ("ÉCOLE", "école"),
         ("國際學校", "国际学校"), ("cooperate", "co\u00adoper\u200bate"), ("x² ①", "x2 1"), ("7 days", "19 days"),
+        ("3,650,000 km", "3650000 km"), ("１，０００", "1000"), ("٣٥", "35"), ("ガラス", "ｶﾞﾗｽ"),
+        ("한국어", "\u1112\u1161\u11ab국어"),
+        ("ガ한가", unicodedata.normalize("NFD", "ガ한가")), ("ำ", unicodedata.normalize("NFKC", "ำ")),
     ],
 )  # fmt: skip
 def test_what_counts_as_the_same(one: str, other: str) -> None:
     assert terms(one.encode()).hashes.tolist() == terms(other.encode()).hashes.tolist()
+
+
+def test_a_comma_joins_digits_only_as_thousands() -> None:
+    assert spelled("1,000,000.50 12,34 1,2345 1,000a 5,٣") == [
+        "1,000,000", "50", "12", "34", "1", "2345", "1,000", "a", "5", "٣",
+    ]  # fmt: skip
 
 
 def test_traditional_characters_count_as_simplified_ones_only_by_choice() -> None:
@@ -101,7 +112,7 @@ def test_the_table_of_characters_is_one_to_one_text() -> None:
     assert all("\u4e00" <= char <= "\u9fff" for char in old + new)
 
 
-TEXTS = st.text(st.sampled_from("ab Zé3,.<>/&;=\n'\"x界的ｱＡ\u0301\u00ad-_(){}"), max_size=60)
+TEXTS = st.text(st.sampled_from("ab Zé3,.<>/&;=\n'\"x界的ｱﾞが한\u1112\u1161\u11ab０，Ａ\u0301\u00ad-_(){}"), max_size=60)
 
 
 @given(TEXTS)
@@ -125,7 +136,7 @@ def test_filling_and_gathering_agree_with_their_python_twins() -> None:
     room.fill.python(keys, *tables[1])
     assert [part.tolist() for part in tables[0]] == [part.tolist() for part in tables[1]]
     found = STAGE._scan((FILLER + LAMPS + MOON).encode())
-    parts = (index.which, index.first, index.owners, index.places, index.begins, index.needs)
+    parts = (index.which, index.first, index.owners, index.places, index.begins, index.queries, index.needs)
     assert room.gather(found, *parts).tolist() == room.gather.python(found, *parts).tolist() != []
 
 
@@ -241,6 +252,160 @@ def test_a_generic_question_needs_its_passage() -> None:
     assert hits(passages[2], stage) == []
     assert hits(f"{passages[2]}\n{ask}", stage) == [("lr/2", "verbatim")]
     assert stage.index.weak.all()
+
+
+# ── every item that is looked for is found ──
+
+WORDS = [
+    "owl",
+    "mill",
+    "x",
+    "y",
+    "7",
+    "12",
+    "1,000",
+    "the",
+    "ant",
+    "果",
+    "月",
+    "球",
+    "的",
+    "f(x)",
+    "=",
+    "Lamp",
+    "<p>",
+    "&amp;",
+    "é",
+]
+PIECE = st.lists(st.sampled_from([*WORDS, "verylongword" * 30]), max_size=24).map(" ".join)
+MADE = st.lists(st.tuples(PIECE, st.lists(PIECE, max_size=3).map(tuple), st.booleans()), min_size=1, max_size=6)
+
+
+def told_planted(stage: Decontaminate, at: int) -> list[str]:
+    """An item as it is found: its query, or that with its support, a passage before it or behind it."""
+    item = stage.benchmarks.items[at]
+    if not stage.index.weak[at]:
+        return [item.query]
+    behind, before = (item.query, *item.support), (*item.support[:1], item.query, *item.support[1:])
+    return ["\n".join(parts) for parts in ((behind, before) if item.about_passage else (behind,))]
+
+
+@given(MADE)
+@settings(max_examples=60, deadline=None)
+def test_every_item_that_is_looked_for_is_found_as_it_is(made: list[tuple[str, tuple[str, ...], bool]]) -> None:
+    stage = Decontaminate(benchmarks=Benchmarks(tuple(Item("b", str(n), *one) for n, one in enumerate(made))))
+    for at in {*range(len(made))} - {*stage.untold}:
+        for text in told_planted(stage, at)[:1]:
+            page = Document("d", f"{FILLER}\n{text}\n{FILLER}")
+            kinds = [hit.kind for hit in stage.hits(page) if hit.number == at]
+            assert "verbatim" in kinds, (stage.benchmarks.items[at], kinds)
+            assert stage.judge(page) is not None
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "If $a=4$, $b=7$, $c=9$, $d=2$, $e=5$, $f=8$, $g=1$, $h=3$, what is $a+b+c$?",
+        "Return the tribonacci number at a place. trib(10) 81 trib(1) 0 trib(8) 24 trib(5) 4 trib(12) 274 trib(3) 1",
+        "ACGT" * 40 + " is read from left to right by " + "TTGA" * 90 + " and then from right to left by whom",
+    ],
+)
+def test_letters_between_numbers_and_words_without_end(query: str) -> None:
+    """Found by the examiner: no gram of three words with one number lies in some items."""
+    assert hits(f"{FILLER}\n{query}\n{FILLER}", Decontaminate(benchmarks=items(query))) == [("toy/0", "verbatim")]
+
+
+def test_a_file_that_holds_every_row_five_times_is_no_other_benchmark() -> None:
+    five = Benchmarks(
+        tuple(Item("toy", f"{at}/{n}", query) for at, query in enumerate((LAMPS, MOON)) for n in range(5))
+    )
+    stage = Decontaminate(benchmarks=five)
+    assert (stage.untold, stage.leaning) == ((), ())
+    for text in (LAMPS, MOON):
+        verdict = stage.judge(Document("d", FILLER + text))
+        assert isinstance(verdict, Drop)
+        assert verdict.value == 1.0
+    # One row a choice: the same question about five things, each found with its own.
+    choices = ["eggs and ham", "salt and oil", "rye and oats", "figs and dates", "rice and peas"]
+    rows = Decontaminate(benchmarks=Benchmarks(tuple(Item("toy", one, LAMPS, (one,)) for one in choices)))
+    assert len(rows.leaning) == 5
+    assert hits(f"{LAMPS} {choices[2]}", rows) == [("toy/rye and oats", "verbatim")]
+
+
+def test_other_numbers_beside_the_item_itself_hide_nothing() -> None:
+    for query in (LAMPS, MOON.replace("三百", "300"), "Ann has 9 hens and 4 ducks; how many birds does Ann have?"):
+        stage = Decontaminate(benchmarks=items(query))
+        other = re.sub(r"\d+", lambda number: str(int(number[0]) + 7), query)
+        for parts in ((other, query), (query, other), (other, query, other), (query, other, other)):
+            for between in ("\n", f"\n{FILLER}\n", "\n" + FILLER * 3):
+                page = Document("d", between.join(parts))
+                found = stage.hits(page)
+                assert [hit.kind for hit in found] == [("renumbered", "verbatim")[part is query] for part in parts]
+                assert isinstance(stage.judge(page), Drop)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda text: text.replace("1,200", "1200"), lambda text: text.replace("1,200", "1 200"),
+        lambda text: text.replace("1,200", "1.200"), lambda text: text.replace("1,200", "１，２００"),
+        lambda text: text.translate(str.maketrans("0123456789", "٠١٢٣٤٥٦٧٨٩")), lambda text: "\u200b".join(text),
+    ],
+)  # fmt: skip
+def test_a_number_may_be_written_otherwise(write: Any) -> None:
+    query = "A mill grinds 1,200 sacks of rye in 30 days. How many sacks of rye does the mill grind in 45 days?"
+    stage = Decontaminate(benchmarks=items(query))
+    (hit,) = stage.hits(Document("d", FILLER + write(query)))
+    assert hit.kind in ("verbatim", "edited")
+    assert stage.judge(Document("d", write(query))) is not None
+    spaced = "小明有120个苹果，他给了小红35个，又买了48个，请问现在小明一共有多少个苹果？"
+    assert Decontaminate(benchmarks=items(spaced)).judge(Document("d", " ".join(spaced))) is not None
+
+
+def test_half_a_surrogate_pair_is_no_reason_to_fail() -> None:
+    page = f"x\ud83d {LAMPS} \ud83d"
+    (hit,) = STAGE.hits(Document("d", page))
+    assert page[hit.start : hit.stop] == LAMPS[:-1]
+    assert common_windows(STAGE, [Document("d", page)] * 2, at_least=2) != ()
+
+
+# ── what is no item alone ──
+
+
+def test_a_question_about_a_passage_needs_some_of_what_stands_beside_it() -> None:
+    ask, passage = "下列对小说相关内容和艺术特色的分析鉴赏，不正确的一项是", MOON
+    option = "小说以月球开头，又以月球收尾，首尾呼应"
+    item = Item("zh", "0", ask, (passage, option), about_passage=True)
+    stage = Decontaminate(benchmarks=Benchmarks((item,)))
+    assert stage.leaning == (0,)
+    assert hits(FILLER + ask, stage) == hits(passage, stage) == hits(option, stage) == []
+    assert hits(f"{passage}\n{ask}", stage) == hits(f"{ask}\nA. {option}", stage) == [("zh/0", "verbatim")]
+    # A question that quotes its passage is not found by that.
+    quoting = Item("en", "0", f"Why does the author say: {LAMPS}", (f"Prices. {LAMPS} So far the lamps.",), True)
+    stage = Decontaminate(benchmarks=Benchmarks((quoting,)))
+    assert hits(quoting.support[0], stage) == []
+    assert hits(quoting.support[0] + quoting.query, stage) != []
+    # Without a passage the same words would be the item.
+    assert hits(ask, Decontaminate(benchmarks=Benchmarks((item._replace(about_passage=False),)))) == [
+        ("zh/0", "verbatim")
+    ]
+
+
+def test_the_wording_of_a_benchmark_is_no_item() -> None:
+    """No passage, and no two questions are the same: it is told by its pieces."""
+    asks = [f"Which one of the following, if true, most {verb} the argument of the {who}?"
+            for verb, who in [("weakens", "editor"), ("helps", "mayor"), ("hurts", "miller"), ("aids", "judge"),
+                              ("mends", "clerk"), ("weakens", "judge"), ("helps", "clerk")]]  # fmt: skip
+    made = tuple(
+        Item("lr", str(n), ask, (f"Option {n} says that goats of kind {n} eat moss",)) for n, ask in enumerate(asks)
+    )
+    stage = Decontaminate(benchmarks=Benchmarks((*made, Item("lr", "own", LAMPS, ("1,029 dollars",)))))
+    assert not {7, *stage.leaning} & {*stage.untold}
+    assert 7 not in stage.leaning
+    for at, item in enumerate(made):
+        assert stage.judge(Document("d", FILLER + item.query)) is None
+        if at in stage.leaning:
+            assert f"lr/{at}" in {name for name, _ in hits(f"{item.query} {item.support[0]}", stage)}
 
 
 # ── what everybody writes ──
@@ -439,6 +604,29 @@ def test_texts_nobody_planted_anything_in_are_clean(real: Decontaminate) -> None
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
         for line in data.splitlines():
             assert real.judge(Document("d", json.loads(line)["text"])) is None
+
+
+def test_every_real_item_that_is_looked_for_is_found_as_it_is(real: Decontaminate) -> None:
+    missed = []
+    for name in real.benchmarks.names:
+        # One benchmark at a time is four times faster: the same task stands in three of them.
+        own = tuple(item for item in real.benchmarks.items if item.benchmark == name)
+        stage = Decontaminate(benchmarks=Benchmarks(own))
+        for at in {*range(len(own))} - {*stage.untold}:
+            # Of long ones, programs and passages, every fourth: they take most of the time.
+            for text in (text for text in told_planted(stage, at) if len(text) < 300 or at % 4 == 0):
+                page = Document("d", f"Before it stands this.\n{text}\nAnd this behind it.")
+                if "verbatim" not in [hit.kind for hit in stage.hits(page) if hit.number == at]:
+                    missed.append((own[at].name, text))
+    assert missed == []
+    assert len(real.untold) < 40
+
+
+def test_no_question_about_a_passage_drops_a_page_by_itself(real: Decontaminate) -> None:
+    alone = [item for item in real.benchmarks.items if item.about_passage]
+    assert len(alone) > 250
+    dropped = [item.name for item in alone if real.judge(Document("d", FILLER + item.query)) is not None]
+    assert dropped == []
 
 
 def test_translations_of_items_into_other_languages_of_programs_are_found(real: Decontaminate) -> None:

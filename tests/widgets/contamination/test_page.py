@@ -10,7 +10,7 @@ from prep_lib.markup import document
 from prep_lib.record import Document
 from prep_lib.text.benchmarks import Benchmarks, Declared, Item
 from prep_lib.text.decontaminate import KINDS, Decontaminate, self_test
-from widgets.contamination.page import EACH, none_given, view
+from widgets.contamination.page import EACH, SOME, none_given, view
 
 LAMPS = (
     "A lamp maker sells 14 lamps on Monday and <b>twice</b> as many on Tuesday. How many lamps does she sell in all?"
@@ -49,8 +49,19 @@ def test_counts_by_benchmark_and_kind() -> None:
     rows = re.findall(r'<td class="word">(toy|quiz)<span class="below">(.*?)</span></td>(.*?)</tr>', shown.html)
     cells = {name: [fields, *map(int, re.findall(r"<td>(\d+)</td>", rest))] for name, fields, rest in rows}
     kinds = dict.fromkeys(KINDS, 0) | {"verbatim": 2, "renumbered": 1}
-    assert cells["toy"] == ["ask", 2, 1, 3, *kinds.values()]
-    assert cells["quiz"] == ["question, beside it best_answer", 1, 0, 0, *[0] * len(KINDS)]
+    assert cells["toy"] == ["ask", 2, 1, 0, 3, *kinds.values()]
+    assert cells["quiz"] == ["question, beside it best_answer", 1, 0, 1, 0, *[0] * len(KINDS)]
+
+
+def test_what_lay_there_and_is_not_looked_for_is_told() -> None:
+    """A benchmark that was left out would pass for clean."""
+    assert "Not looked for" not in view(STAGE, pages()).html
+    unread = ("x.parq", "<b>.md", *(f"more{at}" for at in range(SOME)))
+    told = tuple(one._replace(empty=3) for one in TOY.declared)
+    html = view(Decontaminate(benchmarks=Benchmarks(TOY.items, told, unread)), pages()).html
+    assert f"Not looked for: {len(unread)} files of no known ending (x.parq, &lt;b&gt;.md, more0" in html
+    assert "Not looked for: 6 records whose question is empty." in html
+    assert f"more{SOME - 1}" not in html
 
 
 def test_an_item_stands_beside_its_place_and_what_both_share_is_marked() -> None:
