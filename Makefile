@@ -18,7 +18,7 @@ test: .venv/.dev ## set up, then ruff, mypy and pytest
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses logical --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 lab: .venv/.run ## open JupyterLab in ./workspace
 	@$(BIN)/prep lab

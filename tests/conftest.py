@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,15 +19,31 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).parents[1]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Share tests out to workers by file, as their fixtures are; the demo and the browser go to one of them.
+#: Files whose tests start browsers or look at the demo: two browsers at once starve each other, and a second demo costs
+#: two minutes.
+HEAVY = "heavy"
 
-    Two browsers at once starve each other, and a second demo costs two minutes. The longest begin first, or one worker
-    ends alone with them.
-    """
+
+def group_of(path: str) -> str:
+    """Return which tests go to one worker: those of a file, as their fixtures are; the heavy ones together."""
+    return HEAVY if "tests/browser/" in path or path.endswith("tests/test_notebooks.py") else path
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share tests out to workers by group. xdist's own marks for that are not heeded with pytest 9.2."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid.split("::")[0])
+
+    return ByGroup(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest begin first, or one worker ends alone with them."""
     for item in items:
-        heavy = "demo" in getattr(item, "fixturenames", ()) or item.path.parent.name == "browser"
-        item.add_marker(pytest.mark.xdist_group("heavy" if heavy else str(item.path)))
+        heavy = group_of(item.path.as_posix()) == HEAVY
         if heavy:
             item.add_marker(pytest.mark.timeout(900))
         item.stash[RANK] = 0 if heavy else 1 if "kill" in item.path.name else 2
