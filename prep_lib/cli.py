@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import subprocess
 import sys
@@ -62,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"prep {asked.name_of_command}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
+        # A cell that was waited for ends after us, now and then, and would leave its own farewell of ten lines.
+        logging.getLogger("asyncio").disabled = True
         print("interrupted; the same command goes on where it stopped", file=sys.stderr)
         return 130
 

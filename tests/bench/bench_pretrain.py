@@ -26,6 +26,7 @@ from prep_lib import AutoTokenizer, build_shards, corpus, decide_files, seeds
 from prep_lib.engine import default_workers, listen
 from prep_lib.ledger import Ledger
 from prep_lib.pipeline import draw, run_files
+from prep_lib.text.benchmarks import load_benchmarks
 from prep_lib.text.decontaminate import Decontaminate
 from prep_lib.text.exact_dedup import ExactDedup
 from prep_lib.text.language import Language
@@ -67,7 +68,7 @@ def _steps(root: Path) -> dict[str, tuple[float, float]]:
     """Go the way; return the seconds of each step, by the clock and of all processors."""
     benchmarks = os.environ.get("PREP_BENCH_BENCHMARKS") or str(corpus.write_benchmark(root / "exam"))
     rules = Quality(rules="en=fineweb/code zh=fineweb2/cmn other=pass")
-    clean = Decontaminate(benchmarks=benchmarks)
+    clean = Decontaminate(benchmarks=load_benchmarks(benchmarks, skip="planted*"))
     told = {
         "normalise, language, quality": _spent(
             lambda: run_files([Normalize(), Language(), rules], root / "in", root / "clean")
