@@ -40,7 +40,8 @@ def met(value: float, goal: str | None) -> bool | None:
     if goal is None:
         return None
     sign, limit = goal.split()
-    return {"<": value < float(limit), "<=": value <= float(limit), ">=": value >= float(limit)}[sign]
+    # bool(): what NumPy compares is no bool of JSON.
+    return bool({"<": value < float(limit), "<=": value <= float(limit), ">=": value >= float(limit)}[sign])
 
 
 def table(rows: Sequence[Row]) -> str:
