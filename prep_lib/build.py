@@ -43,21 +43,17 @@ from prep_lib.shards.count import (
     count,
     is_foreign,
     outputs,
-    parsed,
-    read,
-    survey,
 )
 from prep_lib.shards.formats import FORMATS
 from prep_lib.shards.manifest import NAME, all_files, read_manifest, write_manifest
 from prep_lib.shards.shard import RESERVED, split_groups
 from prep_lib.shards.write import Rows, remainder, write
+from prep_lib.source.hub import parsed
+from prep_lib.source.read import rows, survey_rows
 from prep_lib.tokens.pack import LengthIndex, Plan, check_choice, plan_packs
 from prep_lib.tokens.stream import Cost, Costs
 from prep_lib.tokens.tokenizer import AutoTokenizer
 from prep_lib.verdicts import Column
-
-#: What a folder's data files are called.
-ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".ndjson.zst", ".parquet")
 
 #: What a build writes beside its shards.
 BESIDE = (NAME, "ledger.json", rejected.NAME)
@@ -149,11 +145,7 @@ def cache_jsonl(
     ------
     BadParameter, BadInput, TooManyLost, RunLocked, NoSpace, TaskFailed
     """
-    through, columns = verdicts.through(files, "build")
-    for column in columns.values():
-        column.check("text")
-    paths, folder = find(through, ENDINGS, where="build"), Path(os.path.abspath(output_dir))
-    _check_folder(folder, paths)
+    paths, columns, folder = _opened(files, output_dir)
     _check_processor(processor)
     layout = _layout(processor, paths, pack_size > 0)
     settings = _settings(
@@ -229,11 +221,7 @@ def build_shards(
     BadShard
         If a document does not end in exactly one EOS.
     """
-    through, columns = verdicts.through(files, "build")
-    for column in columns.values():
-        column.check("text")
-    paths, folder = find(through, ENDINGS, where="build"), Path(os.path.abspath(output_dir))
-    _check_folder(folder, paths)
+    paths, columns, folder = _opened(files, output_dir)
     if format not in FORMATS:
         raise unknown("build", "format", format, FORMATS)
     _whole("seq_len", seq_len, 1, 2**31 - 1)
@@ -271,7 +259,7 @@ def _built(
     memory, limit = parse_bytes(memory_budget), LossLimit("build", max_failed)
     with lock(folder, "a build"), Crew(engine, workers) as crew, _mismatch_raised(processor.tokenizer):
         sources = inputs.survey(
-            paths, folder, crew, where="build", surveyor=survey, columns=columns, rehash=rehash,
+            paths, folder, crew, where="build", surveyor=survey_rows, columns=columns, rehash=rehash,
             count=settings.sample > 0,
         )  # fmt: skip
         build = _Build(folder, crew, processor, layout, settings, sources, limit, keep_old, memory, rehash)
@@ -301,6 +289,18 @@ def _mismatch_raised(tokenizer: AutoTokenizer | None) -> Iterator[None]:
 
 
 # Before the first task: what is read, where it goes, and whether the parameters fit
+
+
+def _opened(
+    files: Sequence[str | Path] | str | Path, output_dir: str | Path
+) -> tuple[list[str], dict[str, Column], Path]:
+    """Return the files to read, what was decided about their records, and a folder that may be written."""
+    through, columns = verdicts.through(files, "build")
+    for column in columns.values():
+        column.check("text")
+    paths, folder = find(through, inputs.NUMBERED, where="build"), Path(os.path.abspath(output_dir))
+    _check_folder(folder, paths)
+    return paths, columns, folder
 
 
 def _check_folder(folder: Path, paths: Sequence[str]) -> None:
@@ -349,7 +349,7 @@ def _layout(processor: Processor, paths: Sequence[str], packed: bool) -> Layout:
 def _first_row(processor: Processor, paths: Sequence[str]) -> Row | None:
     for path in paths:
         span = Span(path, first=0 if path.endswith(".parquet") else 1)
-        with contextlib.closing(read(span)) as found:  # type: ignore[type-var]
+        with contextlib.closing(rows(span)) as found:  # type: ignore[type-var]
             for record in map(parsed, (record for _, record in itertools.islice(found, LOOKED_AT))):
                 if not isinstance(record, BadRecord) and isinstance(row := processor.rows([record])[0], Row):
                     return row

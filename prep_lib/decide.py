@@ -37,16 +37,13 @@ from prep_lib.errors import BadInput, BadParameter
 from prep_lib.inputs import Input, Source
 from prep_lib.keys import Key, make_key
 from prep_lib.ledger import FEW, Ledger, LossLimit
-from prep_lib.pipeline import Limits, check_apart, check_names, parameters_of, stage_digest
-from prep_lib.source import parquet
+from prep_lib.pipeline import Limits, check_apart, check_folder, check_names, keeps_all, parameters_of, stage_digest
+from prep_lib.source.read import survey_rows
 from prep_lib.stage import Corpus, check_stages, contract
 from prep_lib.text import mixture, near_dedup
 
 #: A source that loses a larger share of its documents is worth a line.
 ALARM = 0.5
-
-#: Documents with numbered records.
-ENDINGS = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".ndjson.zst", ".parquet")
 
 
 def decide_files(
@@ -108,16 +105,17 @@ def decide_files(
     [('a.jsonl#L1', 'one'), ('a.jsonl#L2', 'two')]
     """
     _check_stages(stages)
-    if keep_rejected not in ("sample", "all"):
-        raise BadParameter(f"decide: keep_rejected must be 'sample' or 'all', got {keep_rejected!r}")
+    everything = keeps_all(keep_rejected, "decide")
     limits = Limits(LossLimit("decide", max_failed), max_dropped)
     folder = Path(os.path.abspath(output_dir))
     through, columns = verdicts.through(files, "decide")
-    paths = inputs.find(through, ENDINGS, where="decide")
-    _check_folder(folder, paths)
-    settings = work.Settings(text, source_field, seed, keep_rejected == "all")
+    paths = inputs.find(through, inputs.NUMBERED, where="decide")
+    check_folder(folder, paths, "decide")
+    settings = work.Settings(text, source_field, seed, everything)
     with lock(folder, verdicts.VERDICTS), Crew(engine, workers) as crew:
-        sources = inputs.survey(paths, folder, crew, where="decide", surveyor=_survey, columns=columns, rehash=rehash)
+        sources = inputs.survey(
+            paths, folder, crew, where="decide", surveyor=survey_rows, columns=columns, rehash=rehash
+        )
         check_apart(sources)
         if again := [source.name for source in sources if source.column and source.column.copy]:
             raise BadInput(
@@ -137,23 +135,6 @@ def _check_stages(stages: Sequence[Any]) -> None:
             raise BadParameter(
                 f"decide: {stage.name} cannot decide over files; it takes a corpus stage with losers, keys or plan"
             )
-
-
-def _check_folder(folder: Path, paths: Sequence[str]) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise BadParameter(f"decide: output_dir {folder} is a file; give a folder")
-    strange = [] if inputs.kind_of(folder) else [*folder.glob("part-*"), *folder.glob("ledger.json")]
-    if strange:
-        raise BadInput(f"decide: {folder} holds {strange[0].name}, which no run left there; use another folder")
-    inside = [path for path in paths if not inputs.is_remote(path) and Path(path).resolve().parent == folder.resolve()]
-    if inside:
-        raise BadInput(
-            f"decide: the input {os.path.basename(inside[0])} lies where the output is written; use another folder"
-        )
-
-
-def _survey(path: str, count: bool) -> fs.Survey:
-    return parquet.survey(path) if path.endswith(".parquet") else fs.survey(path)
 
 
 @dataclass
@@ -200,7 +181,7 @@ class _Decision:
     # Keys: what the numbers depend on
 
     def _base_key(self, parameters: Any) -> Key | None:
-        if None in [digest for one in self.stages for digest in [stage_digest(one)]]:
+        if None in self._digests:
             return None
         modules = ["prep_lib.decide", *(type(stage).__module__ for stage in self.stages)]
         packages = sorted({name for stage in self.stages for name in getattr(stage, "packages", ())} | {"orjson"})
@@ -222,11 +203,23 @@ class _Decision:
             whole.append(make_key(inputs=[digests, places])["inputs"])
         return whole
 
+    @cached_property
+    def _digests(self) -> list[str | None]:
+        """What each stage does, digested once: a stage may hold a tokenizer, and every task has a key."""
+        digests = [stage_digest(stage) for stage in self.stages]
+        if None in digests:
+            emit("note", text="decide: a stage holds what cannot be digested, so nothing is reused")
+        return digests
+
+    @cached_property
+    def _all_inputs(self) -> str:
+        """All inputs in one word."""
+        return str(make_key(inputs=self._inputs_digests)["inputs"])
+
     def _decided_key(self, until: int, *more: Any) -> Key | None:
         """The key of what the stages up to a number decide, about everything."""
-        digests = [stage_digest(stage) for stage in self.stages[: until + 1]]
-        key = self._base_key([digests, dataclasses.asdict(self.settings), *more])
-        return key and {**key, "inputs": make_key(inputs=self._inputs_digests)["inputs"]}
+        key = self._base_key([self._digests[: until + 1], dataclasses.asdict(self.settings), *more])
+        return key and {**key, "inputs": self._all_inputs}
 
     # Sketch: everything is read once
 

@@ -35,6 +35,8 @@ from prep_lib.ledger import Ledger
 from prep_lib.record import Cut, Document, Drop
 from prep_lib.rejected import RejectedWriter
 from prep_lib.source import jsonl, parquet
+from prep_lib.source.hub import parsed
+from prep_lib.source.read import rows
 from prep_lib.text import mixture, near_dedup
 
 SKETCH, DECIDED, WAITING = f"{HIDDEN}/sketch", f"{HIDDEN}/decided", f"{HIDDEN}/rejected"
@@ -340,20 +342,15 @@ def _again(each: Sequence[Input], text: str, heads: np.ndarray) -> Iterator[Docu
 
 def _picked(one: Input, text: str, numbers: Iterator[int]) -> Iterator[Document]:
     wanted = next(numbers)
-    for number, found in _raw(one.span):
+    for number, found in rows(one.span):
         if number == wanted:
-            record = jsonl.load_or_reason(found) if isinstance(found, bytes) else found
-            doc = jsonl.document("", "", record, text)
+            doc = jsonl.document("", "", parsed(found), text)
             if one.column:
                 doc = jsonl.decided(doc, "", number, one.column)
             if isinstance(doc[1], Document):
                 yield doc[1]
             if (wanted := next(numbers, -1)) < 0:
                 return
-
-
-def _raw(span: fs.Span) -> Iterator[tuple[int, Any]]:
-    return parquet.read_records(span) if span.path.endswith(".parquet") else fs.read_lines(span)
 
 
 def settle(folder: Path, at: int, stages: Sequence[Any], number: int, out: Path) -> dict[str, Any]:
@@ -522,7 +519,8 @@ class _Span:
 
     def __init__(self, folder: Path, number: int, told: Mapping[str, Any]) -> None:
         self.folder, self.number, self.told = folder, number, told
-        self.heads, self._ids = self._load(number)
+        self._loaded = {number: self._load(number)}
+        self.heads = self._loaded[number][0]
         self.copies = np.ones(len(self.heads), np.int64)
         self.characters = self.heads["characters"].copy()
         self.failed = np.load(folder / SKETCH / f"{number:05d}.failed.npy")
@@ -531,7 +529,6 @@ class _Span:
         self.ledger, self.tallies = Ledger.from_json(json.dumps(told["ledger"])), Counter[tuple[str, ...]]()
         self.examples: dict[str, list[str]] = {}
         self.passed = 0
-        self._others: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         everyone = np.arange(len(self.heads))
         self._count("read", "in", everyone)
         self._count("read", "kept", everyone)
@@ -542,9 +539,9 @@ class _Span:
 
     def id(self, number: int, document: int) -> str:
         """Return the id of a document of any span."""
-        if number not in self._others:
-            self._others[number] = self._load(number)
-        heads, ids = self._others[number]
+        if number not in self._loaded:
+            self._loaded[number] = self._load(number)
+        heads, ids = self._loaded[number]
         begin = heads["id_end"][document - 1] if document else 0
         return bytes(ids[begin : heads["id_end"][document]]).decode("utf-8", "surrogatepass")
 

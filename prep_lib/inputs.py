@@ -40,6 +40,9 @@ OPENING = 2**14
 #: them (the ledger, the rejected) is not.
 DOCUMENTS = "a run of stages"
 
+#: Files whose records have numbers: what a build and a decision read.
+NUMBERED = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".ndjson.zst", ".parquet")
+
 #: Called as ``surveyor(path, count)``: digests a file and cuts it into spans; `count`: its rows are wanted even if that
 #: takes reading it through. Workers call it, so it must be importable.
 Surveyor = Callable[[str, bool], Survey]

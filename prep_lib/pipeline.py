@@ -161,16 +161,15 @@ def run_files(
     """
     Line(stages)
     check_names([stage.name for stage in stages])
-    if keep_rejected not in ("sample", "all"):
-        raise BadParameter(f"pipeline: keep_rejected must be 'sample' or 'all', got {keep_rejected!r}")
+    everything = keeps_all(keep_rejected, "pipeline")
     if sample < 0:
         raise BadParameter(f"pipeline: sample={sample}; give a number of records, or 0 for all of them")
     limits = Limits(LossLimit("pipeline", max_failed), max_dropped)
     folder = Path(os.path.abspath(output_dir))
     through, columns = verdicts.through(files, "pipeline")
     paths = inputs.find(through, read.ENDINGS, where="pipeline", deep=True)
-    _check_folder(folder, paths)
-    settings = _Settings(text, source_field, dict(options or {}), seed, keep_rejected == "all")
+    check_folder(folder, paths, "pipeline")
+    settings = _Settings(text, source_field, dict(options or {}), seed, everything)
     with lock(folder, inputs.DOCUMENTS), Crew(engine, workers) as crew:
         sources = inputs.survey(
             paths, folder, crew, where="pipeline", surveyor=survey, parts=_parts, columns=columns, rehash=rehash,
@@ -179,6 +178,13 @@ def run_files(
         check_apart(sources)
         share = _share(sources, sample)
         return _Run(folder, crew, tuple(stages), settings, sources, share, limits, keep_old, rehash).run()
+
+
+def keeps_all(keep_rejected: str, where: str) -> bool:
+    """Read "sample" or "all"; refuse anything else."""
+    if keep_rejected not in ("sample", "all"):
+        raise BadParameter(f"{where}: keep_rejected must be 'sample' or 'all', got {keep_rejected!r}")
+    return keep_rejected == "all"
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -313,16 +319,17 @@ def _reader(one: Input, text: str, source_field: str, options: Mapping[str, Any]
         yield place, stored.from_field(found, field) if isinstance(found, Document) else found
 
 
-def _check_folder(folder: Path, paths: Sequence[str]) -> None:
+def check_folder(folder: Path, paths: Sequence[str], where: str) -> None:
+    """Refuse an output folder in which something of somebody else's would be overwritten, or taken for ours."""
     if folder.exists() and not folder.is_dir():
-        raise BadParameter(f"pipeline: output_dir {folder} is a file; give a folder")
+        raise BadParameter(f"{where}: output_dir {folder} is a file; give a folder")
     strange = [] if inputs.kind_of(folder) else [*folder.glob("part-*"), *folder.glob("ledger.json")]
     if strange:
-        raise BadInput(f"pipeline: {folder} holds {strange[0].name}, which no run left there; use another folder")
+        raise BadInput(f"{where}: {folder} holds {strange[0].name}, which no run left there; use another folder")
     inside = [path for path in paths if not inputs.is_remote(path) and Path(path).resolve().parent == folder.resolve()]
     if inside:
         raise BadInput(
-            f"pipeline: the input {os.path.basename(inside[0])} lies where the output is written; use another folder"
+            f"{where}: the input {os.path.basename(inside[0])} lies where the output is written; use another folder"
         )
 
 

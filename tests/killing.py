@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,21 @@ def start(command: list[str], mark: str | None = None, **options: object) -> tup
     mark = mark or uuid.uuid4().hex
     given = {"env": {**os.environ, MARK: mark}, "text": True, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, start_new_session=True, **{**given, **options}), mark
+
+
+def done_at_last(code: str, *args: str | Path, at: Sequence[float]) -> None:
+    """Run a script that says when it begins, kill it so many seconds later, each time anew; then let it end."""
+    for moment in at:
+        process, mark = spawn(code, *args)
+        with process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(moment)
+            process.send_signal(signal.SIGKILL)
+        assert wait_gone(mark) == []
+    process, _ = spawn(code, *args)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
 
 
 def family(mark: str) -> list[psutil.Process]:

@@ -20,7 +20,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -33,14 +33,14 @@ from prep_lib.chat.process import Processor
 from prep_lib.chat.row import Row, fit
 from prep_lib.engine import HIDDEN
 from prep_lib.errors import BadParameter, BadRecord
-from prep_lib.files import Span, Survey
 from prep_lib.inputs import Input
 from prep_lib.ledger import Ledger
 from prep_lib.record import Drop
 from prep_lib.rejected import EXCERPT, RejectedWriter, valid
 from prep_lib.seeds import key as draw
 from prep_lib.shards.shard import document_id
-from prep_lib.source import jsonl, parquet
+from prep_lib.source.hub import parsed
+from prep_lib.source.read import rows
 from prep_lib.tokens.pack import pieces
 from prep_lib.tokens.stream import Cost, Costs, group_of, measure, stem
 from prep_lib.verdicts import called
@@ -306,32 +306,12 @@ def _alike(verdict: Row | Drop | BadRecord, layout: Layout, packed: bool) -> Row
     return verdict
 
 
-def survey(path: str, count: bool = False) -> Survey:
-    """Digest a JSONL or Parquet file and cut it; `count`: the rows of a compressed one are wanted too."""
-    if path.endswith(".parquet"):
-        return parquet.survey(path)
-    found = fs.survey(path, fs.SPAN)
-    return (
-        found if found.rows is not None or not count else replace(found, rows=sum(1 for _ in fs.read_lines(Span(path))))
-    )
-
-
-def read(span: Span) -> Iterator[tuple[int, bytes | dict[str, Any] | BadRecord]]:
-    """Yield (number, line) of JSONL, not parsed yet, or (number, record) of Parquet."""
-    return parquet.read_records(span) if span.path.endswith(".parquet") else fs.read_lines(span)
-
-
-def parsed(found: bytes | dict[str, Any] | BadRecord) -> dict[str, Any] | BadRecord:
-    """Return what `read` gave as a record."""
-    return jsonl.load_or_reason(found) if isinstance(found, bytes) else found
-
-
 def _records(inputs: Sequence[Input], seed: int, share: float, tally: _Tally) -> Iterator[_Record]:
     limit = int(share * 2**64)
     for one in inputs:
         one.check()
         seen = 0
-        for at, found in read(one.span):
+        for at, found in rows(one.span):
             if one.column and not one.column.takes(at):
                 continue
             if share < 1 and draw(seed, "sample", document_id(one.name, at)) >= limit:

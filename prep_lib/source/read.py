@@ -17,7 +17,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prep_lib import files
@@ -226,3 +226,18 @@ def survey(path: str, kind: str | None = None) -> Survey:
     (10, None, 1)
     """
     return KINDS[kind_of(path) if kind is None else kind].survey(path)
+
+
+def rows(span: Span) -> Iterator[tuple[int, bytes | dict[str, Any] | BadRecord]]:
+    """Yield (number, line) of JSONL, not parsed yet, or (number, record) of Parquet; `hub.parsed` reads both."""
+    return parquet.read_records(span) if span.path.endswith(".parquet") else files.read_lines(span)
+
+
+def survey_rows(path: str, count: bool = False) -> Survey:
+    """Digest a JSONL or Parquet file and cut it; `count`: the rows of a compressed one are wanted too."""
+    if path.endswith(".parquet"):
+        return parquet.survey(path)
+    found = files.survey(path, files.SPAN)
+    if found.rows is None and count:
+        found = replace(found, rows=sum(1 for _ in files.read_lines(Span(path))))
+    return found

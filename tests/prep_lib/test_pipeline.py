@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -503,17 +501,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("prep_lib.inputs.BUNDLES", 2**40)
         run_files([], tmp_path / "in", tmp_path / "clean", engine="inline")
-    for moment in killing.moments(3, seed=5, low=0.0, high=1.5):
-        process, mark = killing.spawn(SCRIPT, tmp_path / "in", tmp_path / "out")
-        with process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            time.sleep(moment)
-            process.send_signal(signal.SIGKILL)
-        assert killing.wait_gone(mark) == []
-    process, mark = killing.spawn(SCRIPT, tmp_path / "in", tmp_path / "out")
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 0, errors
+    killing.done_at_last(SCRIPT, tmp_path / "in", tmp_path / "out", at=killing.moments(3, seed=5, low=0.0, high=1.5))
     assert content(tmp_path / "out") == content(tmp_path / "clean")
 
 

@@ -148,11 +148,11 @@ def test_a_moved_workspace_still_finds_its_texts(tmp_path: Path) -> None:
 
 def test_later_copies_are_inputs_of_their_own_behind_all_others(tmp_path: Path) -> None:
     from prep_lib.engine import Crew
-    from prep_lib.shards.count import survey
+    from prep_lib.source.read import survey_rows
 
     paths = [str(lines(tmp_path / name, "one", "two")) for name in ("a.jsonl", "b.jsonl")]
     columns = {path: column(tmp_path, [1, 3]) for path in paths[:1]}
     with Crew("inline") as crew:
-        sources = survey_inputs(paths, tmp_path, crew, where="example", surveyor=survey, columns=columns)
+        sources = survey_inputs(paths, tmp_path, crew, where="example", surveyor=survey_rows, columns=columns)
     assert [source.name for source in sources] == ["a.jsonl", "b.jsonl", "a.jsonl~2", "a.jsonl~3"]
     assert [source.rows for source in sources] == [2, 2, 1, 1]
