@@ -25,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,12 +33,9 @@ from prep_lib.errors import BadInput, BadParameter, PrepError
 
 if TYPE_CHECKING:
     # Everything else is imported by the command that needs it: `prep --help` must not wait for a tokenizer.
-    from prep_lib.press import Numbers
-    from prep_lib.recipes import Recipe, Step
+    from prep_lib.recipes import Recipe
+    from prep_lib.results import Numbers
     from prep_lib.workspace import Run
-
-#: Rows of a trial.
-TRIAL = 2000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -157,7 +154,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers", type=int, default=0, metavar="N", help="processes; this machine's share if not given"
     )
-    parser.add_argument("--dry-run", action="store_true", help=f"try {TRIAL:,} rows and say what everything would take")
+    parser.add_argument("--dry-run", action="store_true", help="try 2,000 rows and say what everything would take")
     parser.add_argument("--name", default="", metavar="NAME", help="of the run; the recipe's if not given")
     parser.add_argument("--rehash", action="store_true", help="read inputs again even if they look unchanged")
     parser.add_argument("--keep-old", action="store_true", help="keep what is done even if our code has changed since")
@@ -321,7 +318,8 @@ def _checked(recipe: Recipe, run: Run) -> int:
 
 def _whole_run(recipe: Recipe, run: Run, asked: argparse.Namespace) -> int:
     from prep_lib.engine import lock
-    from prep_lib.press import run_recipe, summary
+    from prep_lib.press import run_recipe
+    from prep_lib.results import summary
 
     began = time.monotonic()
     print(f"run       {run.folder}\npython    {sys.executable}")
@@ -343,113 +341,21 @@ def _numbers(found: Numbers) -> str:
     )
 
 
-# ── dry run ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _dry_run(recipe: Recipe, root: Path) -> int:
     """Run a sample in a folder that is removed again, and say what everything would take."""
     from prep_lib.press import run_recipe
+    from prep_lib.trial import ROWS, estimate
     from prep_lib.workspace import Run
 
     (root / "runs").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root / "runs", prefix=".trial-", ignore_cleanup_errors=True) as folder:
         run = Run(root, Path(folder).name)
-        trial = recipe.give(sample=TRIAL)
+        trial = recipe.give(sample=ROWS)
         if code := _checked(trial, run):
             return code
         run_recipe(trial, run)
-        _print_estimate(trial, run)
+        print(*estimate(trial, run), sep="\n")
     return 0
-
-
-def _print_estimate(trial: Recipe, run: Run) -> None:
-    """Print what was measured on the sample beside what follows for everything."""
-    factors = dict(_factors(trial, run))
-    lines = [_estimate(step, run, factors[step.notebook]) for step in trial.steps]
-    head = ("notebook", "sample rows", "all rows", "at most", "disk", "memory", "lost")
-    rows = [head, *lines]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-    if any(factor is None for factor in factors.values()):
-        print("? : the number of all rows is not known before they are read; these figures are the sample's own")
-    print(f"estimated from a sample of about {TRIAL:,} rows; time and disk grow with the rows, memory does not")
-    print("the time is an upper bound: a worker's first rows take longer than those that follow")
-
-
-def _factors(trial: Recipe, run: Run) -> Iterator[tuple[str, float | None]]:
-    """Yield for each notebook how many times the sample everything is; None where nobody knows."""
-    from prep_lib.recipes import count_rows, row_files
-
-    known: float | None = 1.0
-    for step in trial.steps:
-        built_in = run.folder / "data" / step.notebook / "built_in"
-        files = row_files(step, run) or sorted(built_in.glob("*.jsonl"))
-        if files:
-            rows = [count_rows(path) for path in files]
-            known = None if None in rows else max(1.0, sum(n or 0 for n in rows) / TRIAL)
-        elif "dataset" in step.values:
-            known = None
-        # A notebook that names no input reads what the one before it wrote, so it grows as that one does.
-        yield step.notebook, known
-
-
-def _estimate(step: Step, run: Run, factor: float | None) -> tuple[str, ...]:
-    from prep_lib.press import ledgers, numbers, record
-    from prep_lib.workspace import Run as OneRun
-    from prep_lib.workspace import read_events
-
-    said = record(OneRun(run.root, run.name, step.notebook)) or {}
-    times = factor or 1.0
-    tasks = [event for event in read_events(run.folder)[0] if event.get("event") == "task"]
-    staged = sum(event["seconds"] for event in tasks if event.get("notebook") == step.notebook)
-    disk = sum(output["bytes"] for output in said["outputs"]) * times
-    # What the engine did grows with the rows; where it did nothing, all that came behind the parameters does.
-    growing = staged or said["seconds"] - said["start"]
-    seconds = said["seconds"] + growing * (times / _at_once(step, disk) - 1)
-    found = numbers(ledgers(run)[step.notebook]) if step.notebook in ledgers(run) else None
-    rows = found.records if found and found.records is not None else None
-    lost = 1 - found.kept / found.records if found and found.records and found.kept is not None else None
-    everything = "–" if rows is None else "?" if factor is None else f"{rows * times:,.0f}"
-    return (
-        step.notebook, "–" if rows is None else f"{rows:,}", everything, _duration(seconds), _bytes(disk),
-        _bytes(said["memory"]), "–" if lost is None else f"{100 * lost:.1f} %",
-    )  # fmt: skip
-
-
-def _at_once(step: Step, size: float) -> float:
-    """Return how many workers of a notebook have something to do at once when it writes `size` bytes."""
-    from prep_lib.engine import default_workers
-    from prep_lib.files import SPAN
-
-    workers = (step.values["workers"] or default_workers()) if "workers" in step.known else 1
-    return max(1.0, min(workers, size / SPAN))
-
-
-def _duration(seconds: float) -> str:
-    """Return a time as a person says it.
-
-    Examples
-    --------
-    >>> _duration(4.2), _duration(400), _duration(20000)
-    ('4 s', '7 min', '5.6 h')
-    """
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
-
-
-def _bytes(size: float) -> str:
-    """Return a size as a person says it.
-
-    Examples
-    --------
-    >>> _bytes(45_600), _bytes(2_500_000), _bytes(3 * 2**30)
-    ('46 kB', '2 MB', '3.2 GB')
-    """
-    if size < 1e6:
-        return f"{size / 1e3:,.0f} kB"
-    return f"{size / 1e6:,.0f} MB" if size < 1e9 else f"{size / 1e9:,.1f} GB"
 
 
 # ── status, report ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -480,7 +386,7 @@ def _recipe_of(run: Run) -> Recipe | None:
 
 def _status(asked: argparse.Namespace) -> int:
     """Print the notebooks of a run, what the ledgers say, and what is being worked on."""
-    from prep_lib.press import ledgers, numbers, states, summary
+    from prep_lib.results import ledgers, numbers, states, summary
     from prep_lib.workspace import read_events
 
     run = _opened(asked.run)
@@ -516,7 +422,8 @@ def _is_held(run: Run) -> bool:
 
 def _report(asked: argparse.Namespace) -> int:
     """Press every executed notebook of a run again, and the index."""
-    from prep_lib.press import index, report
+    from prep_lib.index import index
+    from prep_lib.report import report
 
     run, torn = _opened(asked.run), 0
     for executed in sorted((run.folder / "executed").glob("*.ipynb")):

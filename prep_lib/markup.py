@@ -158,6 +158,32 @@ def percent(part: float | None, whole: float = 1.0, digits: int = 1) -> str:
     return f"{100 * part / whole:,.{digits}f} %" if part is not None and whole else "–"
 
 
+def duration(seconds: float) -> str:
+    """Return a time as a person says it.
+
+    Examples
+    --------
+    >>> duration(4.2), duration(400), duration(20000)
+    ('4 s', '7 min', '5.6 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def size(count: float) -> str:
+    """Return a size as a person says it.
+
+    Examples
+    --------
+    >>> size(45_600), size(2_500_000), size(3 * 2**30)
+    ('46 kB', '2 MB', '3.2 GB')
+    """
+    if count < 1e6:
+        return f"{count / 1e3:,.0f} kB"
+    return f"{count / 1e6:,.0f} MB" if count < 1e9 else f"{count / 1e9:,.1f} GB"
+
+
 def table(
     head: Sequence[object],
     rows: Iterable[Sequence[object]],

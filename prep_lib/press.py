@@ -1,25 +1,20 @@
-"""notebook + parameters -> executed notebook -> one-file HTML.
+"""notebook + parameters -> executed notebook, one after the other as a recipe says.
 
-    22_tensorize.ipynb + pack_size=4096
-        │  execute   a kernel of this interpreter, at work in the workspace
-        ▼
-    executed/22_tensorize.ipynb ──report──▶ reports/22_tensorize.html ──index──▶ reports/index.html
-    executed/22_tensorize.json   key, inputs, outputs; written last: a finished notebook is not executed again
-
-A report is complete without network and without script, and holds no path of this machine, no host, no traceback.
+22_tensorize.ipynb + pack_size=4096
+    │  execute   a kernel of this interpreter, at work in the workspace
+    ▼
+executed/22_tensorize.ipynb ──report──▶ reports/22_tensorize.html ──index──▶ reports/index.html
+executed/22_tensorize.json   key, inputs, outputs; written last: a finished notebook is not executed again
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import hashlib
-import importlib.metadata
 import json
 import logging
 import os
-import platform
 import re
 import signal
 import sys
@@ -28,40 +23,31 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import prep_lib
-from prep_lib import engine, markup
-from prep_lib.errors import BadInput, NoSpace, NotebookFailed, PrepError
+from prep_lib import engine
+from prep_lib.errors import NoSpace, NotebookFailed, PrepError
 from prep_lib.files import digest, is_temporary, natural, space_for, write_whole
+from prep_lib.index import index
 from prep_lib.keys import Key, changed, make_key
-from prep_lib.ledger import Ledger
-from prep_lib.markup import Html, Part, card, document, escape, fold, join, note, percent, table, tag
-from prep_lib.recipes import Parameter, Recipe, Step, inputs, read_cell
-from prep_lib.words import LANGS, say
+from prep_lib.recipes import Recipe, Step, inputs
+from prep_lib.report import PACKAGES, first_line, report
+from prep_lib.results import record
 from prep_lib.workspace import CHECKOUT, HEADLESS, Run, read_events, write_kernel
 
 #: Parameters that say where and how fast, and change no byte of what is written.
-NEUTRAL = ("run", "workers", "memory_budget", "keep_old", "rehash")
+NEUTRAL = ("run", "workers", "engine", "memory_budget", "keep_old", "rehash")
 
-#: Modules that only stand around a notebook.
-AROUND = ("prep_lib.press", "prep_lib.cli")
-
-#: Libraries whose output is written as it is.
-PACKAGES = ("numpy", "tokenizers", "h5py", "zstandard")
+#: Modules that only stand around a notebook, and that none imports.
+AROUND = tuple(f"prep_lib.{name}" for name in ("results", "safe", "report", "index", "trial", "press", "cli"))
 
 #: What the engine in a kernel gets to end its work once the run is interrupted, seconds; then all of it is killed.
 GRACE = 1.0
 
-#: Output types a page can show, the best first. The widget's own type is left out: its text/html twin is the page.
-SHOWN = ("text/html", "image/svg+xml", "image/png", "image/jpeg", "text/markdown", "text/plain")
+#: The type of a live widget in an executed notebook.
 WIDGET = "application/vnd.jupyter.widget-view+json"
-
-#: How a note begins that says which tokenizer served.
-SERVED = "tokenizer: "
 
 # ── a run of a whole recipe ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -149,15 +135,6 @@ def _perform(shelf: _Shelf, key: Key, tell: Callable[[str], None]) -> None:
 
 def _where(step: Step, run: Run) -> dict[str, str]:
     return {"run": run.name} if "run" in step.known else {}
-
-
-def record(run: Run) -> dict[str, Any] | None:
-    """Return what is known of a finished notebook: key, seconds, inputs and outputs with size and sha256."""
-    try:
-        stored: dict[str, Any] = json.loads((run.folder / "executed" / f"{run.notebook}.json").read_bytes())
-    except (OSError, ValueError):
-        return None
-    return stored
 
 
 def _mark(run: Run, state: str, **more: Any) -> None:
@@ -352,7 +329,7 @@ def execute(notebook: Path, values: Mapping[str, Any], target: Path, run: Run) -
                 config=_kernel_config(Path(scratch)), on_cell_start=watch.on_cell,
             )  # fmt: skip
         except PapermillExecutionError as error:
-            raise _failed(target, run, watch, f"{error.ename}: {_first_line(error.evalue)}") from None
+            raise _failed(target, run, watch, f"{error.ename}: {first_line(error.evalue)}") from None
         except RuntimeError as error:  # the kernel died, or never came up
             raise _failed(target, run, watch, _why_dead(error, started)) from None
     _finish(target, run, "")
@@ -536,14 +513,9 @@ def _failed(target: Path, run: Run, watch: _Watch, cause: str) -> NotebookFailed
     return NotebookFailed(line)
 
 
-def _first_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[0] if lines else "no message"
-
-
 def _why_dead(error: Exception, started: Sequence[Any]) -> str:
     if "died" not in str(error).lower() or not started:
-        return f"{type(error).__name__}: {_first_line(str(error))}"
+        return f"{type(error).__name__}: {first_line(str(error))}"
     lines = started[-1].said.read_text("utf-8", "replace").splitlines()
     if found := [line for line in lines if re.match(r"\w+Error: ", line)]:
         return f"the kernel died: {found[-1]}"
@@ -572,487 +544,3 @@ def _finish(target: Path, run: Run, failure: str) -> None:
     node.metadata["prep"] = {**node.metadata.get("prep", {}), "run": run.name, "failed": failure}
     with write_whole(target, "w") as file:
         file.write(nbformat.writes(node) + "\n")
-
-
-#: Tables of pandas, which bring none of our classes: words to the left, and a wide one scrolls by itself.
-TABLES = Html(
-    "<style>.prep table.dataframe{border-collapse:collapse;border:0;font-size:13px;overflow-wrap:break-word}"
-    ".prep table.dataframe :is(td,th){border:0;border-bottom:1px solid var(--line);padding:4px 8px;text-align:left;"
-    "vertical-align:top;max-width:48ch;min-width:4ch}.prep table.dataframe thead th{color:var(--dim)}"
-    ".prep img{max-width:100%}</style>"
-)
-
-# ── one notebook's report ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def report(executed: Path, run: Run) -> Path:
-    """Make one HTML file of an executed notebook, whole or stopped half way.
-
-    Notes
-    -----
-    Its words are those of the notebook's parameter ``lang``, English without one.
-
-    Returns
-    -------
-    Path
-        ``reports/NAME.html``; the same executed notebook gives the same bytes.
-
-    Raises
-    ------
-    BadInput
-        If the executed notebook was torn by a kill or a full disk.
-    """
-    try:
-        notebook = json.loads(executed.read_bytes())
-    except ValueError:
-        raise BadInput(f"press: {executed.name} was not written to its end; run it again") from None
-    mask = _Mask(run.root)
-    cells = [_joined(cell) for cell in notebook["cells"]]
-    failure = notebook["metadata"].get("prep", {}).get("failed", "")
-    title = _title(cells) or executed.stem
-    known, used = _values(cells)
-    lang = _lang(used)
-    head = [
-        TABLES,
-        tag("p", tag("a", say("report.run", lang, name=run.name), href="index.html"), cls="sub"),
-        note("bad", tag("b", "FAILED"), " ", mask(failure)) if failure else Html(),
-        _parameter_table(known, used, mask, lang),
-        _served(run, mask, executed.stem),
-    ]
-    body = [drawn for cell in cells if (drawn := _cell(cell, mask, executed.parent, failure, lang))]
-    target = run.folder / "reports" / f"{executed.stem}.html"
-    with write_whole(target, "w") as file:
-        file.write(document(f"{title} · {run.name}", join((*head, *body, _versions(lang))), lang))
-    return target
-
-
-def _joined(cell: dict[str, Any]) -> dict[str, Any]:
-    return {**cell, "source": "".join(cell["source"])}
-
-
-def _title(cells: Sequence[Mapping[str, Any]]) -> str:
-    text = "\n".join(cell["source"] for cell in cells if cell["cell_type"] == "markdown")
-    found = re.search(r"^# +(.+?)\s*$", text, re.MULTILINE)
-    return re.sub(r"[*_`]", "", found[1]) if found else ""
-
-
-def _tagged(cells: Sequence[Mapping[str, Any]], name: str) -> str:
-    return "\n".join(cell["source"] for cell in cells if name in cell["metadata"].get("tags", []))
-
-
-def _values(cells: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Parameter], dict[str, Any]]:
-    """Return what the notebook can be asked for, and every value as it was used."""
-    known = {each.name: each for each in read_cell("report", _tagged(cells, "parameters"))}
-    asked = {each.name: each.default for each in read_cell("report", _tagged(cells, "injected-parameters"))}
-    return known, {name: asked.get(name, own.default) for name, own in known.items()}
-
-
-def _lang(values: Mapping[str, Any]) -> str:
-    return str(values.get("lang")) if values.get("lang") in LANGS else LANGS[0]
-
-
-def _parameter_table(known: Mapping[str, Parameter], used: Mapping[str, Any], mask: _Mask, lang: str) -> Html:
-    """Show the values as used, with a mark where they are not the notebook's own."""
-    rows = [
-        [name, mask(repr(used[name])), "✎" if used[name] != own.default else "", own.help]
-        for name, own in known.items()
-    ]
-    heads = [say(f"report.{key}", lang) for key in ("parameter", "value", "changed", "meaning")]
-    return fold(say("report.parameters", lang, n=len(rows)), table(heads, rows, words=4)) if rows else Html()
-
-
-def _cell(cell: Mapping[str, Any], mask: _Mask, folder: Path, failure: str, lang: str) -> Html | None:
-    tags = cell["metadata"].get("tags", [])
-    if cell["cell_type"] == "markdown":
-        return card("", _markdown(mask(cell["source"]), cell.get("attachments", {}), folder), cls="text")
-    if (
-        cell["cell_type"] != "code"
-        or "parameters" in tags
-        or "injected-parameters" in tags
-        or not cell["source"].strip()
-    ):
-        return None
-    code = fold(say("report.code", lang), tag("pre", _lines(mask(cell["source"]))))
-    if not cell["outputs"]:
-        return code
-    return card("", code, *(_output(each, mask, failure) for each in cell["outputs"]))
-
-
-def _lines(text: str) -> Html:
-    """Escape text that keeps its line breaks; only odd characters become symbols."""
-    return join((escape(line) for line in text.expandtabs(4).split("\n")), "\n")
-
-
-def _markdown(source: str, attachments: dict[str, Any], folder: Path) -> Html:
-    from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
-
-    renderer = IPythonRenderer(
-        escape=False, attachments=attachments, embed_images=True, path=str(folder), exclude_anchor_links=True
-    )
-    return safe_html(MarkdownWithMath(renderer=renderer).render(source))
-
-
-def _output(output: Mapping[str, Any], mask: _Mask, failure: str) -> Html:
-    kind = output["output_type"]
-    if kind == "stream":
-        return tag("pre", _lines(mask(_plain("".join(output["text"])))))
-    if kind == "error":
-        line = failure or f"{output['ename']}: {_first_line(output['evalue'])}"
-        return note("bad", mask(line))
-    data = {name: value for name, value in output["data"].items() if name in SHOWN}
-    best = min(data, key=SHOWN.index, default=None)
-    return _shown(best, data[best], data.get("text/plain", ""), mask) if best else Html()
-
-
-def _shown(kind: str, value: Any, plain: Any, mask: _Mask) -> Html:
-    """Show one output by the best of its types."""
-    text = "".join(value)
-    if kind == "text/html":
-        return tag("div", safe_html(mask(text)), cls="wide")
-    if kind == "text/markdown":
-        return _markdown(mask(text), {}, Path())
-    if kind.startswith("image/"):
-        # An SVG as a picture cannot run anything, and its text stays text.
-        packed = base64.b64encode(mask(text).encode()).decode() if kind == "image/svg+xml" else re.sub(r"\s", "", text)
-        said = markup.attribute(mask(_plain("".join(plain))))
-        return Html(f'<img src="data:{kind};base64,{packed}" alt="{said}">')
-    return tag("pre", _lines(mask(_plain(text))))
-
-
-def _plain(text: str) -> str:
-    """Return terminal text without colours, without what a carriage return overwrote, without addresses in memory."""
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
-    text = re.sub(r"[^\n]*\r(?!\n)", "", text)
-    return re.sub(r" at 0x[0-9a-f]+", "", text)
-
-
-def _versions(lang: str) -> Html:
-    python = f"Python {platform.python_version()}"
-    shown = [f"{name} {importlib.metadata.version(name)}" for name in (*PACKAGES, "torch", "datasets", "pyarrow")]
-    return tag(
-        "p",
-        say("report.versions", lang),
-        " ",
-        ", ".join((f"prep_lib {prep_lib.__version__}", python, *shown)),
-        cls="dim",
-    )
-
-
-class _Mask:
-    """Takes this machine out of a text: paths, home folders, the host's name."""
-
-    def __init__(self, root: Path) -> None:
-        folders = [(root, ""), (CHECKOUT, ""), (Path(sys.prefix), "python/"), (Path.home(), "~/")]
-        # A root as short as "/" or "/data" is not told apart from data that happens to say the same.
-        rules = [(rf"{re.escape(str(path))}(?![\w.-])/?", name) for path, name in folders if len(path.parts) > 2]
-        rules.append((r"(?:/home|/Users)/[^/\s\"'<>:]+|/root(?=/)|[A-Z]:\\Users\\[^\\\s]+", "~"))
-        host = platform.node()
-        if len(host) > 2 and host != "localhost":
-            name = rf"\b{re.escape(host)}\b"
-            # A host called "train" must not take a word out of the data.
-            rules.append((rf"(?<=@){name}|(?<= on ){name}" if host.isalpha() else name, "host"))
-        self.rules = [(re.compile(pattern), name) for pattern, name in rules]
-
-    def __call__(self, text: str) -> str:
-        for pattern, name in self.rules:
-            text = pattern.sub(name, text)
-        return text
-
-
-class _Safe(HTMLParser):
-    """Rewrites HTML without anything that acts or asks: the second wall behind the page's own policy."""
-
-    GONE = frozenset({"script", "iframe", "object", "embed", "applet", "frame", "frameset", "noscript", "template"})
-    BARE = frozenset({"link", "meta", "base", "html", "head", "body", "form", "title"})
-    ASKING = frozenset({"src", "srcset", "poster", "background", "data", "action", "formaction", "ping", "xlink:href"})
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=False)
-        self.out: list[str] = []
-        self.gone: list[str] = []
-
-    def handle_starttag(self, name: str, attributes: list[tuple[str, str | None]]) -> None:
-        """Copy a tag, or leave it out, or write it without the attributes that act."""
-        if name in self.GONE:
-            self.gone.append(name)
-        elif not self.gone and name not in self.BARE:
-            kept = [pair for pair in attributes if self._harmless(name, *pair)]
-            self.out.append((self.get_starttag_text() or "") if kept == attributes else _open_tag(name, kept))
-
-    def handle_startendtag(self, name: str, attributes: list[tuple[str, str | None]]) -> None:
-        """Treat ``<br/>`` as ``<br>``; an element that must be gone has no content to skip here."""
-        if name not in self.GONE:
-            self.handle_starttag(name, attributes)
-
-    def _harmless(self, name: str, attribute: str, value: str | None) -> bool:
-        value = re.sub(r"[\x00-\x20]+", "", value or "").lower()
-        if attribute.startswith("on") or attribute in ("srcdoc", "http-equiv"):
-            return False
-        if attribute == "style":
-            return not _ASKS.search(value)
-        if attribute == "href" and name == "a":
-            return ":" not in value.split("/")[0] or value.startswith(("https:", "http:", "mailto:"))
-        if attribute in self.ASKING or attribute == "href":
-            return value.startswith(("data:image/", "#"))
-        return True
-
-    def handle_endtag(self, name: str) -> None:
-        """Copy an end tag unless its element is left out."""
-        if self.gone and name == self.gone[-1]:
-            self.gone.pop()
-        elif not self.gone and name not in self.BARE | self.GONE:
-            self.out.append(f"</{name}>")
-
-    def handle_data(self, data: str) -> None:
-        """Copy text; a style sheet that asks for a file is left out, and ours is on the page already."""
-        if not self.gone:
-            own_style = self.cdata_elem == "style" and (data == markup.STYLE or _ASKS.search(data.lower()))
-            self.out.append("" if own_style else data)
-
-    def handle_entityref(self, name: str) -> None:
-        """Copy ``&amp;``."""
-        if not self.gone:
-            self.out.append(f"&{name};")
-
-    def handle_charref(self, name: str) -> None:
-        """Copy ``&#38;``."""
-        if not self.gone:
-            self.out.append(f"&#{name};")
-
-
-#: What makes a style sheet ask for a file.
-_ASKS = re.compile(r"url\((?![\"']?(?:data:image/|#))|@import|expression\(|\\\\")
-
-
-def _open_tag(name: str, attributes: Sequence[tuple[str, str | None]]) -> str:
-    written = "".join(
-        f' {key}="{markup.attribute(value)}"' if value is not None else f" {key}" for key, value in attributes
-    )
-    return f"<{name}{written}>"
-
-
-def safe_html(html: str) -> Html:
-    """Return HTML of a notebook without scripts, handlers, frames and addresses that would be asked by themselves.
-
-    Examples
-    --------
-    >>> safe_html('<b onclick="x()">a</b><script>1</script><img src="http://a/b.png" alt="c">')
-    '<b>a</b><img alt="c">'
-    """
-    parser = _Safe()
-    parser.feed(html)
-    parser.close()
-    return Html("".join(parser.out))
-
-
-# ── the report of a whole run ────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """The few numbers that matter of a run or one of its notebooks; None where nothing was counted.
-
-    Parameters
-    ----------
-    records, kept : int or None
-        Into the first stage, and out of the last.
-    tokens : int or None
-        Written.
-    places : int or None
-        Written tokens and padding.
-    """
-
-    records: int | None = None
-    kept: int | None = None
-    tokens: int | None = None
-    places: int | None = None
-
-    @property
-    def efficiency(self) -> float | None:
-        """The share of stored places that hold a token."""
-        return self.tokens / self.places if self.tokens is not None and self.places else None
-
-
-def ledgers(run: Run) -> dict[str, Ledger]:
-    """Return what each notebook counted, in the order of their names: the sum of its ``…ledger.json`` files.
-
-    What a notebook with a ledger of its own wrote into a folder inside, before it came to its end, stands for itself:
-    ``13_mix/texts``, then ``13_mix``.
-    """
-    data = run.folder / "data"
-    paths = [path.relative_to(data) for path in data.rglob("*ledger.json")]
-    seen = sorted(path for path in paths if not any(part.startswith(".") for part in path.parts))
-    own = {path.parts[0] for path in seen if len(path.parts) == 2}
-    found: dict[str, Ledger] = {}
-    for path in sorted(seen, key=lambda path: (path.parts[0], len(path.parts) == 2, path)):
-        name = path.parent.as_posix() if path.parts[0] in own else path.parts[0]
-        found.setdefault(name, Ledger())
-        found[name] += Ledger.from_json((data / path).read_bytes())
-    return found
-
-
-def numbers(ledger: Ledger) -> Numbers:
-    """Read the numbers that matter out of a ledger."""
-    counted = [stage for stage in ledger.stages if any(key[0] == stage for key in ledger.documents)]
-    tokens = [stage for stage in ledger.stages if ledger.total(stage, "written", unit="tokens")]
-    written = ledger.total(tokens[-1], "written", unit="tokens") if tokens else None
-    padding = ledger.total(tokens[-1], "padding", unit="tokens") if tokens else 0
-    return Numbers(
-        records=ledger.total(counted[0], "in") if counted else None,
-        kept=ledger.total(counted[-1], "kept") if counted else None,
-        tokens=written,
-        places=None if written is None else written + padding,
-    )
-
-
-def summary(run: Run) -> Numbers:
-    """Return the numbers of the way a run ends with: what came into its first notebook, what its last one wrote."""
-    counted = ledgers(run)
-    # Notebooks of one way share their first digit; a tour counts for itself.
-    way = [numbers(ledger) for name, ledger in counted.items() if name[0] == max(counted)[0]]
-    records = next((one.records for one in way if one.records is not None), None)
-    kept = next((one.kept for one in reversed(way) if one.kept is not None), None)
-    last = next((one for one in reversed(way) if one.tokens is not None), Numbers())
-    return Numbers(records, kept, last.tokens, last.places)
-
-
-def states(run: Run, names: Sequence[str] = ()) -> dict[str, tuple[str, str]]:
-    """Return for each notebook its state (open, running, done, failed, interrupted) and what there is to say about it.
-
-    Parameters
-    ----------
-    run : Run
-    names : sequence of str
-        The notebooks of the recipe; those only found in the run follow.
-    """
-    found = dict.fromkeys(
-        [*names, *(path.stem for path in sorted((run.folder / "executed").glob("*.ipynb")))], ("open", "")
-    )
-    for event in read_events(run.folder)[0]:
-        if event.get("event") == "notebook":
-            state = {"began": "running", "kept": "done"}.get(event["state"], event["state"])
-            found[event["notebook"]] = (state, event.get("text", ""))
-    return found
-
-
-def index(run: Run, recipe: Recipe | None = None) -> Path:
-    """Make the page a team reads first: what came in, what was kept, where everything is.
-
-    Returns
-    -------
-    Path
-        ``reports/index.html``; the same run gives the same bytes.
-    """
-    lang = _lang(
-        {"lang": next((step.values["lang"] for step in recipe.steps if "lang" in step.values), "")} if recipe else {}
-    )
-    mask = _Mask(run.root)
-    names = [step.notebook for step in recipe.steps] if recipe else []
-    state = states(run, names)
-    records = {name: record(Run(run.root, run.name, name)) or {} for name in state}
-    failed = [text for kind, text in state.values() if kind == "failed"]
-    body = [
-        tag("h1", say("report.title", lang, name=run.name)),
-        *(note("bad", tag("b", "FAILED"), " ", mask(text)) for text in failed),
-        _cards(summary(run), lang),
-        _served(run, mask),
-        _notebook_table(run, state, lang),
-        *(_funnel(name, ledger, lang) for name, ledger in ledgers(run).items()),
-        _file_table(say("report.inputs", lang), _united(records, "inputs"), lang),
-        _file_table(say("report.outputs", lang), _united(records, "outputs"), lang),
-        _notes(run, mask, lang),
-        _recipe_text(run, mask, lang),
-        _versions(lang),
-    ]
-    target = run.folder / "reports" / "index.html"
-    with write_whole(target, "w") as file:
-        file.write(document(say("report.title", lang, name=run.name), join(body), lang))
-    return target
-
-
-def _cards(found: Numbers, lang: str) -> Html:
-    shown = {
-        "records": markup.number(found.records), "kept": markup.number(found.kept),
-        "tokens": markup.number(found.tokens), "efficiency": percent(found.efficiency),
-    }  # fmt: skip
-    return card(
-        "", table([say(f"report.{key}", lang) for key in shown], [[tag("b", value) for value in shown.values()]])
-    )
-
-
-def _notebook_table(run: Run, state: Mapping[str, tuple[str, str]], lang: str) -> Html:
-    marks = {"done": "✓", "failed": "✗", "running": "…", "open": "·"}
-    rows = [
-        [_link(run, name), f"{marks.get(kind, '!')} {say(f'report.state_{kind}', lang)}"]
-        for name, (kind, _) in state.items()
-    ]
-    return card(
-        say("report.notebooks", lang), table([say("report.notebook", lang), say("report.state", lang)], rows, words=2)
-    )
-
-
-def _link(run: Run, name: str) -> Html:
-    there = (run.folder / "reports" / f"{name}.html").is_file()
-    return tag("a", name, href=f"{quote(name)}.html") if there else escape(name)
-
-
-def _funnel(name: str, ledger: Ledger, lang: str) -> Html:
-    """Draw what each stage of a notebook kept, dropped and failed, and why."""
-    flows = ("kept", "dropped", "failed")
-    rows, whys = [], []
-    for stage in ledger.stages:
-        into, *n = (ledger.total(stage, flow) for flow in ("in", *flows))
-        if into or any(n):
-            parts = [Part(flow, count, f"{flow} {count:,}") for flow, count in zip(flows, n, strict=True)]
-            drawn = tag("div", markup.bar(parts, sum(n), f"{stage}: {n[0]:,} of {into:,}"), style="min-width:14em")
-            rows.append([stage, into, *n, percent(n[0], into), drawn])
-        for flow in flows[1:]:
-            whys += [[stage, say(flow, lang), why, count] for why, count in ledger.reasons(stage, flow).items()]
-    heads = [say("report.stage", lang), *(say(flow, lang) for flow in ("in", *flows)), say("share", lang), ""]
-    reasons = table([say(key, lang) for key in ("report.stage", "flow", "reason", "documents")], whys, words=3)
-    why = fold(say("report.why", lang), reasons) if whys else Html()
-    return card(say("report.counted", lang, name=name), table(heads, rows), why)
-
-
-def _united(records: Mapping[str, dict[str, Any]], part: str) -> list[dict[str, Any]]:
-    return [said for record in records.values() for said in record.get(part, [])]
-
-
-def _file_table(title: str, found: Sequence[Mapping[str, Any]], lang: str) -> Html:
-    rows = [[said["file"], said["bytes"], tag("code", said["sha256"])] for said in found]
-    heads = [say("report.file", lang), say("report.bytes", lang), "sha256"]
-    return fold(f"{title} ({len(rows)})", table(heads, rows)) if rows else Html()
-
-
-def _served(run: Run, mask: _Mask, notebook: str = "") -> Html:
-    """Say which tokenizer served, and why, by the last word of each notebook, or of one of them.
-
-    That may be older than the notebook's last run: one that finds its shards finished tokenises nothing.
-    """
-    said = {}
-    for event in read_events(run.folder)[0]:
-        by, text = event.get("notebook", ""), str(event.get("text", ""))
-        if event.get("event") == "note" and text.startswith(SERVED) and notebook in ("", by):
-            said[by] = mask(text)
-    return join(tag("p", text, cls="sub") for text in dict.fromkeys(said.values()))
-
-
-def _notes(run: Run, mask: _Mask, lang: str) -> Html:
-    """List what the engine had to say while the notebooks ran last, each sentence once."""
-    said: dict[str, list[str]] = {}
-    for event in read_events(run.folder)[0]:
-        if event.get("event") == "note" and not str(event["text"]).startswith(SERVED):
-            said.setdefault(event.get("notebook", ""), []).append(mask(event["text"]))
-        elif event.get("event") == "notebook" and event["state"] == "began":
-            said[event["notebook"]] = []  # what was said before belongs to what this one replaces
-    texts = dict.fromkeys(text for each in said.values() for text in each)
-    return card(say("report.notes", lang), tag("ul", *(tag("li", text) for text in texts))) if texts else Html()
-
-
-def _recipe_text(run: Run, mask: _Mask, lang: str) -> Html:
-    path = run.folder / "recipe.yaml"
-    return (
-        fold(say("report.recipe", lang), tag("pre", _lines(mask(path.read_text("utf-8")))))
-        if path.is_file()
-        else Html()
-    )

@@ -21,7 +21,7 @@ ADDRESSES = {
     "fastokens": {"prep_lib/tokens/tokenizer.py"},
     "jinja2": {"prep_lib/jinja.py"},
     "papermill": {"prep_lib/press.py"},
-    "nbconvert": {"prep_lib/press.py"},
+    "nbconvert": {"prep_lib/report.py"},
     "numba": {"prep_lib/jit.py"},
     "torch": {"prep_lib/tensors.py", "prep_lib/feed/dataset.py", "prep_lib/feed/loader.py"},
     "loky": {"prep_lib/engine.py"},

@@ -36,7 +36,7 @@ FLAGS = [
 
 #: Milliseconds to wait for what must come. A kernel answers a widget only when it has run the cells that were asked for
 #: before, and a machine that runs other tests at the same time takes minutes for what takes seconds at home.
-PATIENCE = 120_000
+PATIENCE = 600_000
 
 
 @dataclass

@@ -9,8 +9,9 @@ from typing import Any
 import nbformat
 import pytest
 
+from prep_lib.index import index
 from prep_lib.ledger import Ledger
-from prep_lib.press import index, report
+from prep_lib.report import report
 from prep_lib.workspace import Run
 
 pytestmark = pytest.mark.browser

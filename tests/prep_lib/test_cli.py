@@ -14,6 +14,7 @@ import pytest
 from prep_lib import cli, engine, press, workspace
 from prep_lib.cli import main
 from prep_lib.ledger import Ledger
+from prep_lib.results import numbers
 from prep_lib.workspace import MARKER
 
 pytestmark = pytest.mark.filterwarnings("default")  # what other projects deprecate is theirs
@@ -105,7 +106,7 @@ def test_a_run_ends_with_the_report_and_the_numbers_and_a_second_one_is_done(ws,
 
     (ws / "runs/mine/executed/10_a.ipynb").write_text("{")
     assert main(["report", "mine"]) == 1
-    assert capsys.readouterr().err == "prep report: press: 10_a.ipynb was not written to its end; run it again\n"
+    assert capsys.readouterr().err == "prep report: report: 10_a.ipynb was not written to its end; run it again\n"
 
 
 def test_what_is_wrong_is_said_before_anything_runs(ws, capsys):
@@ -304,4 +305,4 @@ def test_convert_for_megatron_prints_the_line_it_is_told(ws, capsys):
 
 
 def test_numbers_nobody_has_are_dashes():
-    assert cli._numbers(press.numbers(Ledger())) == "records   – in, – kept; – tokens; packing efficiency –"
+    assert cli._numbers(numbers(Ledger())) == "records   – in, – kept; – tokens; packing efficiency –"

@@ -12,7 +12,7 @@ import pytest
 
 from prep_lib.chat.mask import WHY
 from prep_lib.markup import STYLE
-from prep_lib.press import safe_html
+from prep_lib.safe import safe_html
 from prep_lib.words import LANGS, WORDS
 from tests.widgets.workbench.conftest import CHATML, ENDLESS, LOOPS, PAIR, TALK
 from widgets.workbench import state as change

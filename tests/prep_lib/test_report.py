@@ -1,0 +1,95 @@
+"""A page is complete by itself, asks nobody, and tells nothing of this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pytest
+from toy_runs import page, pressed, workspace, write_notebook
+
+from prep_lib import press
+from prep_lib.errors import BadInput
+from prep_lib.report import report
+from prep_lib.workspace import Run
+
+pytestmark = pytest.mark.filterwarnings("default")  # what other projects deprecate is theirs
+
+
+@pytest.fixture(autouse=True)
+def _still(monkeypatch):
+    """Our own code does not change while a test runs, even if somebody is editing it."""
+    monkeypatch.setattr(press, "_our_modules", lambda: ["prep_lib.seeds"])
+
+
+@pytest.fixture(name="ws")
+def _ws(tmp_path):
+    return workspace(tmp_path)
+
+
+def test_a_page_holds_no_script_asks_nobody_and_tells_nothing_of_this_machine(ws):
+    write_notebook(
+        ws, "10_a",
+        """
+        from IPython.display import HTML, SVG, Image, display
+        display(HTML("<b id=kept>kept</b><script>alert(1)</script>"
+                     "<img src=http://x.invalid/a.png onerror=alert(2) alt=pic>"))
+        display(HTML("<a href='javascript:alert(3)'>a</a><style>@import 'http://x.invalid/b.css';</style>"))
+        display(HTML("<div style='background:url(http://x.invalid/c.png)'>d</div><iframe src=http://x.invalid></iframe>"))
+        display(SVG("<svg xmlns='http://www.w3.org/2000/svg'><text>svg text</text></svg>"))
+        print("</script><img src=x>", run.folder)
+        print("at", __import__("os").path.expanduser("~") + "/secret", __import__("sys").executable)
+        """,
+        """
+        class Both:
+            def _repr_mimebundle_(self, **_):
+                view = {"application/vnd.jupyter.widget-view+json": {"model_id": "1", "version_major": 2}}
+                return view | {"text/html": "<p>the twin</p>", "text/plain": "Both"}
+        Both()
+        """,
+        "object()",
+        title="A *title* with <b>tags</b>",
+    )  # fmt: skip
+    html = page(pressed(ws, "10_a")[2])
+    assert "script-src 'none'" in html
+    assert "<script" not in html.lower()
+    live = re.sub(r"<pre>.*?</pre>", "", html, flags=re.DOTALL)  # what stands there is text
+    assert not re.search(r"\son\w+=", live)
+    assert "x.invalid" not in live
+    assert not re.search(r"(?:src|srcset|poster)=(?!\"data:)", live)
+    assert str(ws) not in html
+    assert os.path.expanduser("~") + "/secret" not in html
+    assert "&lt;/script&gt;" in html
+    assert "the twin" in html
+    assert "<b id=kept>kept</b>" in html
+    assert "data:image/svg+xml;base64," in html
+    assert "<pre>&lt;object&gt;</pre>" in html  # without its address
+    assert "<details" in html
+    assert "A title with" in html
+
+
+def test_the_values_as_used_are_shown_and_marked(ws):
+    write_notebook(ws, "10_a")
+    html = page(pressed(ws, "10_a", given=["10_a.n=7"])[2])
+    assert re.sub(r"<[^>]+>+", "|", html).count("|n||7||✎||rows|") == 1
+
+
+def test_the_same_notebook_gives_the_same_bytes(ws):
+    widget = "import ipywidgets\nipywidgets.IntSlider()"
+    write_notebook(ws, "10_a", "import pandas as pd\npd.DataFrame({'a': [1, 2]})", widget)
+    folder = pressed(ws, "10_a")[2].folder
+    pages = [*(folder / "reports").iterdir(), folder / "executed/10_a.ipynb"]
+    first = [path.read_bytes() for path in pages]
+    (folder / "executed/10_a.json").unlink()
+    assert pressed(ws, "10_a")[0] == ["10_a"]
+    assert [path.read_bytes() for path in pages] == first
+
+
+def test_an_executed_notebook_that_was_torn_is_named(ws):
+    write_notebook(ws, "10_a")
+    run = Run(ws, "r", "10_a")
+    pressed(ws, "10_a")
+    path = run.folder / "executed/10_a.ipynb"
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(BadInput, match=r"^report: 10_a.ipynb was not written to its end; run it again$"):
+        report(path, run)
