@@ -7,19 +7,25 @@
     total.python(values)    the same function, not compiled: what the tests compare with
 
 A kernel may call kernels, so that a long loop can be written as short functions: `part` marks one that becomes part of
-its callers. Neither they nor their callers can make arrays; they get them. numba is imported at the first call, not
-with the library: it costs a third of a second.
+its callers. Neither they nor their callers can make arrays; they get them. Of processes that need a kernel at the same
+moment one compiles, and the others wait. numba is imported at the first call, not with the library: it costs a third of
+a second.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import os
 import tempfile
 import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+#: How long another process may take to compile a kernel before this one does so itself, seconds.
+PATIENCE = 300
 
 
 class Kernel:
@@ -121,4 +127,32 @@ def _compile(function: Callable[..., Any], options: dict[str, Any]) -> Callable[
     config: Any = numba.config
     if not config.CACHE_DIR:
         config.CACHE_DIR = str(cache_folder())
-    return numba.njit(cache=True, nogil=True, **options)(function)
+    made = numba.njit(cache=True, nogil=True, **options)(function)
+    made.compile = functools.partial(_one_at_a_time, function, made.compile)
+    return made
+
+
+def _one_at_a_time(function: Callable[..., Any], compile_it: Callable[..., Any], signature: Any) -> Any:
+    """Compile, or wait for another process that does, and take what it left in the cache.
+
+    Workers that begin together need the same kernels at the same moment, and numba would compile each in each of them.
+    """
+    import filelock
+    import numba
+    from numba.core.compiler_lock import global_compiler_lock
+
+    seen = os.stat(function.__code__.co_filename) if os.path.exists(function.__code__.co_filename) else None
+    told = (function.__code__.co_filename, seen and seen.st_mtime_ns, function.__qualname__, signature)
+    name = hashlib.sha256(repr((told, numba.__version__)).encode()).hexdigest()[:20]
+    place = Path(numba.config.CACHE_DIR, "once")  # type: ignore[attr-defined]
+    if (place / name).exists():
+        return compile_it(signature)
+    # This process's own lock first, which numba takes too: two threads with both in another order would wait for ever.
+    with global_compiler_lock, contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):
+            place.mkdir(exist_ok=True)
+            held.enter_context(filelock.FileLock(place / f"{name}.lock", timeout=PATIENCE))
+        out = compile_it(signature)
+        with contextlib.suppress(OSError):
+            (place / name).touch()
+        return out

@@ -122,3 +122,33 @@ def test_a_folder_somebody_else_laid_out_is_not_used(tmp_path, monkeypatch):
     assert found.parent == tmp_path
     assert found.name.startswith("prep-workbench-")
     assert list(found.iterdir()) == []
+
+
+TOGETHER = """
+import sys
+from prep_lib.jit import kernel
+
+@kernel
+def total(values):
+    out = 0
+    for value in values:
+        out += value
+    return out
+
+sys.stdin.readline()
+assert total((1, 2, 3)) == 6
+print(sum(total.compiled().stats.cache_misses.values()))
+"""
+
+
+def test_of_processes_that_begin_together_one_compiles(tmp_path):
+    (tmp_path / "toy.py").write_text(TOGETHER)
+    env = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    command = [sys.executable, tmp_path / "toy.py"]
+    started = [
+        subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)
+    ]
+    for process in started:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert sum(int(process.communicate()[0]) for process in started) == 1
