@@ -16,7 +16,6 @@ import itertools
 import json
 import operator
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import asdict, dataclass
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from prep_lib import files as fs
-from prep_lib import inputs, rejected, verdicts
+from prep_lib import inputs, rejected, remote, verdicts
 from prep_lib.chat.process import PreTrainProcessor, Processor
 from prep_lib.chat.row import Row, check_fit
 from prep_lib.engine import HIDDEN, Crew, Task, emit, kind_of, lock, parse_bytes, run_tasks
@@ -118,9 +117,8 @@ def cache_jsonl(
         Packs, or ragged rows, in a shard. None: about 2**26 tokens.
     seed : int
         Order of packs, choice of a sample.
-    engine : "processes", "inline" or Executor
-    workers : int or None
-        None: this machine's share of cores.
+    engine, workers
+        As for `engine.Crew`: processes of this machine, a cluster, or an executor. No byte depends on them.
     memory_budget : int or str, bytes
         For the whole run. The result never depends on it.
     sample : int, records
@@ -298,7 +296,7 @@ def _opened(
     through, columns = verdicts.through(files, "build")
     for column in columns.values():
         column.check("text")
-    paths, folder = find(through, inputs.NUMBERED, where="build"), Path(os.path.abspath(output_dir))
+    paths, folder = find(through, inputs.NUMBERED, where="build"), fs.absolute(output_dir)
     _check_folder(folder, paths)
     return paths, columns, folder
 
@@ -307,8 +305,8 @@ def _check_folder(folder: Path, paths: Sequence[str]) -> None:
     """Refuse an output folder in which something of somebody else's would be overwritten."""
     if folder.exists() and not folder.is_dir():
         raise BadParameter(f"build: output_dir {folder} is a file; give a folder")
-    ours = {os.path.realpath(folder / name) for name in BESIDE}
-    if taken := [os.path.basename(path) for path in paths if os.path.realpath(path) in ours]:
+    ours = {(folder / name).resolve() for name in BESIDE}
+    if taken := [os.path.basename(path) for path in paths if fs.place(path).resolve() in ours]:
         raise BadInput(f"build: the input {taken[0]} lies where the output is written; use another output folder")
     strange = [] if kind_of(folder) or (folder / NAME).is_file() else _shards(folder)
     if strange:
@@ -451,10 +449,7 @@ class _Build:
             known, manifest = record["files"], read_manifest(self.folder)
             told = {file["file"]: file["sha256"] for file in all_files(manifest)}
             harmed = sorted(name for name, sha256 in told.items() if known[name][2] != sha256)
-            harmed += sorted(
-                name for name, (size, modified, sha256) in known.items()
-                if not fs.as_written(self.folder / name, (size, modified), sha256, rehash=self.rehash)
-            )  # fmt: skip
+            harmed += sorted(fs.harmed(self.folder, known, rehash=self.rehash))
             ledger = Ledger.from_json((self.folder / "ledger.json").read_bytes())
         except (OSError, ValueError, KeyError, TypeError, PrepError):
             return None
@@ -468,15 +463,13 @@ class _Build:
     def _clear(self) -> None:
         """Take away what says that an older build is complete, before any of its files changes."""
         # The key too: a build whose own code has none leaves none, and must not be taken for the one before it.
-        for name in (*BESIDE, f"{HIDDEN}/build.json"):
-            (self.folder / name).unlink(missing_ok=True)
+        remote.remove(self.folder / name for name in (*BESIDE, f"{HIDDEN}/build.json"))
 
     def forget(self) -> None:
         """Take away the ragged rows and what is known of finished tasks."""
-        shutil.rmtree(self.folder / ROWS, ignore_errors=True)
+        remote.remove_folder(self.folder / ROWS)
         records = self.folder / HIDDEN / "tasks"
-        for path in [*records.glob("count-*.json"), *records.glob("write-*.json")]:
-            path.unlink()
+        remote.remove([*records.glob("count-*.json"), *records.glob("write-*.json")])
         with contextlib.suppress(OSError):
             records.rmdir()
 
@@ -541,9 +534,7 @@ class _Build:
         tasks = [self._write_task(rows, shard, first, size) for shard, first in enumerate(starts)]
         # Shards of an older, larger build, or of another kind: a reader would take them for part of this one.
         ours = {name for task in tasks for name in task.outputs}
-        for path in _shards(self.folder):
-            if path.name not in ours:
-                path.unlink()
+        remote.remove(path for path in _shards(self.folder) if path.name not in ours)
         return run_tasks("write", tasks, self.folder, crew=self.crew, keep_old=self.keep_old)
 
     def _write_task(self, rows: Rows, shard: int, first: int, size: int) -> Task:
@@ -582,7 +573,8 @@ class _Build:
         write_manifest(self.folder, **self._manifest(ledger, rows.plan, counted, written))
         if key is not None:
             told = list(all_files(read_manifest(self.folder)))
-            files = {file["file"]: [*fs.stamp(self.folder / file["file"]), file["sha256"]] for file in told}
+            stamps = fs.stamps([str(self.folder / file["file"]) for file in told])
+            files = {file["file"]: [*stamps[str(self.folder / file["file"])], file["sha256"]] for file in told}
             with fs.write_whole(self.folder / HIDDEN / "build.json", "w") as record:
                 json.dump({"key": key, "files": files}, record)
         # The manifest stands: the ragged rows and the records of the tasks have done their work.

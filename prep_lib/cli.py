@@ -1,11 +1,16 @@
-"""prep init | lab | run | status | report | verify | doctor | convert | subsample | shuffle-npz | trace.
+"""prep init | lab | run | status | attach | stop | report | compare | share | publish | verify | doctor | convert | …
 
-prep init DIR              a workspace: copies of the notebooks, recipes, my_funcs.py
+prep init DIR [FILE…]      a workspace: copies of the notebooks, recipes, my_funcs.py; and a recipe for these files
 prep lab [DIR]             JupyterLab in it
-prep run RECIPE            its notebooks in order, headless  ──▶  runs/NAME/reports/index.html
-prep status [RUN]          what is done, while it runs and after
+prep run RECIPE            its notebooks in order, headless  ──▶  runs/NAME/reports/index.html;  --detach: and go home
+    --from 12 --to 15      a part of them;  --sample 1000: of a sample;  --matrix -p 12.threshold=0.8,0.85: each value
+prep status [RUN]          how far it is, while it runs, after it was killed, and when it is done
+prep attach | stop [RUN]   what happens in it from now on; its end, as Ctrl-C ends it
 prep report [RUN]          the HTML again, from the executed notebooks
-prep verify DIR            shards against their manifest
+prep compare RUN RUN_B     what differs between two runs, and a page of it
+prep share RUN [RUN_B]     one HTML file to send, and a page of PDF: --samples none | masked | full
+prep publish RUN URL       what a run wrote, sent to s3://bucket/folder or another store; again: what is new
+prep verify DIR            shards against their manifest, here or in a store
 prep doctor MODEL          what is wrong with a model folder's template and tokenizer, and what to do
 prep convert DIR --to T    shards as the files trl, axolotl, llamafactory, megatron or datatrove opens, or as Parquet
 prep subsample             rows drawn from npz files: --input-dir --output-dir --num-samples N --eval-samples N
@@ -19,22 +24,25 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
+import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prep_lib.errors import BadInput, BadParameter, PrepError
 
 if TYPE_CHECKING:
     # Everything else is imported by the command that needs it: `prep --help` must not wait for a tokenizer.
+    from prep_lib.comparison import Comparison
     from prep_lib.recipes import Recipe
-    from prep_lib.results import Numbers
     from prep_lib.workspace import Run
 
 
@@ -49,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     asked, more = parser.parse_known_args(arguments)
     if more and asked.command not in (_lab, _shuffle_npz):
-        parser.error(f"unknown: {' '.join(more)}")
-    asked.more = more
+        parser.error(_unknown(more, asked.options))
+    asked.more, asked.words = more, list(sys.argv[1:] if arguments is None else arguments)
     try:
         return int(asked.command(asked) or 0)
     except BadParameter as error:
@@ -72,20 +80,31 @@ def _parser() -> argparse.ArgumentParser:
 
     def command(name: str, call: Callable[[argparse.Namespace], int | None], text: str) -> argparse.ArgumentParser:
         made = commands.add_parser(name, help=text, description=text)
-        made.set_defaults(command=call)
+        made.set_defaults(command=call, options=made)
         return made
 
-    command("init", _init, "make a workspace, or bring one up to date").add_argument("dir", metavar="DIR")
+    init = command("init", _init, "make a workspace, or bring one up to date; write a recipe for files of yours")
+    init.add_argument("dir", metavar="DIR")
+    init.add_argument("files", metavar="FILE", nargs="*", help="data, a tokenizer, a model: files, folders, patterns")
     lab = command("lab", _lab, "open JupyterLab in a workspace; options of JupyterLab are handed on")
     lab.add_argument("dir", metavar="DIR", nargs="?")
     _run_options(command("run", _run, "run a recipe's notebooks and press their reports"))
     for name, call, text in (
-        ("status", _status, "say what a run has done"),
+        ("status", _status, "say how far a run is, and how it ended"),
+        ("attach", _attach, "show what happens in a run until it ends; Ctrl-C leaves it alone"),
+        ("stop", _stop, "end a run of this machine as Ctrl-C would; finished work is kept"),
         ("report", _report, "make the HTML reports of a run again"),
     ):
-        command(name, call, text).add_argument(
-            "run", metavar="RUN", nargs="?", default="", help="the latest if not given"
-        )
+        made = command(name, call, text)
+        made.add_argument("run", metavar="RUN", nargs="?", default="", help="the latest if not given")
+        if call is _status:
+            made.add_argument("--json", action="store_true", help="as JSON, for programs")
+            made.add_argument("--line", action="store_true", help="as one line, for a chat")
+    _pair_options(command("compare", _compare, "say what differs between two runs, and make a page of it"), "RUN_B")
+    _share_options(command("share", _share, "make one HTML file of a run, and a page of PDF, to send"))
+    publish = command("publish", _publish, "send what a run wrote to a store, what calls it complete last")
+    publish.add_argument("run", metavar="RUN")
+    publish.add_argument("url", metavar="URL", help="s3://bucket/folder, or any other that fsspec opens")
     command("verify", _verify, "check shards against their manifest").add_argument("dir", metavar="DIR")
     doctor = command("doctor", _doctor, "say what is wrong with a chat template and its tokenizer, and what to do")
     doctor.add_argument("place", metavar="MODEL", help="a model folder, a .jinja file, or a hub name in the cache")
@@ -117,6 +136,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _unknown(words: Sequence[str], options: argparse.ArgumentParser) -> str:
+    """Say which words nobody asked for, and the option that is nearest to the first."""
+    known = re.findall(r"--[\w-]+", options.format_help())
+    near = difflib.get_close_matches(words[0].partition("=")[0], known, n=1)
+    return f"unknown: {' '.join(words)}" + (f"; did you mean {near[0]}?" if near else "")
+
+
 def _trace_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("dir", metavar="DIR", help="of shards, with their manifest")
     parser.add_argument("--shard", type=int, metavar="S", help="which, in the order of the manifest, from 0")
@@ -131,6 +157,22 @@ def _trace_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epoch", type=int, default=0, metavar="E", help="from 0")
     parser.add_argument("--seed", type=int, default=42, metavar="N", help="of the loader")
     parser.add_argument("--world-size", type=int, default=1, metavar="W", help="ranks")
+
+
+def _pair_options(parser: argparse.ArgumentParser, other: str) -> None:
+    parser.add_argument("run", metavar="RUN", help="a name, or the folder of a run of another workspace")
+    more: dict[str, Any] = {"nargs": "?", "default": ""} if other.startswith("[") else {}
+    parser.add_argument("other", metavar=other.strip("[]"), help="the run to compare with, by name or folder", **more)
+    parser.add_argument("--seed", type=int, default=42, metavar="N", help="of the documents shown as examples")
+    parser.add_argument("--lang", default="", metavar="L", help="en or zh; the run's if not given")
+
+
+def _share_options(parser: argparse.ArgumentParser) -> None:
+    _pair_options(parser, "[RUN_B]")
+    words = "none: numbers alone; masked (the default): texts as shapes; full: texts as the pages show them"
+    parser.add_argument("--samples", default="masked", metavar="HOW", help=words)
+    parser.add_argument("--names", action="store_true", help="show names of files, sources, runs and documents")
+    parser.add_argument("--out", metavar="F", help="the HTML file; reports/share-HOW.html of the run if not given")
 
 
 def _draw_options(parser: argparse.ArgumentParser) -> None:
@@ -154,8 +196,21 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers", type=int, default=0, metavar="N", help="processes; this machine's share if not given"
     )
+    parser.add_argument("--engine", default="", metavar="E", help="who works: processes, inline, dask or ray")
+    parser.add_argument("--address", default="", metavar="A", help="of the cluster: tcp://HOST:8786 for dask")
     parser.add_argument("--dry-run", action="store_true", help="try 2,000 rows and say what everything would take")
     parser.add_argument("--name", default="", metavar="NAME", help="of the run; the recipe's if not given")
+    parser.add_argument("--detach", action="store_true", help="start it, and let it go on when this terminal is closed")
+    parser.add_argument("--on-done", default="", metavar="CMD", help="for the shell once it ended, well or not: "
+                        "with PREP_RUN, PREP_STATE, PREP_SUMMARY and PREP_REPORT in its environment")  # fmt: skip
+    parser.add_argument("--why", action="store_true", help="say which notebooks would run, and why, and run none")
+    parser.add_argument("--from", dest="first", default="", metavar="NB", help="begin with this notebook: 12, or dedup")
+    parser.add_argument("--to", dest="last", default="", metavar="NB", help="end with this notebook")
+    parser.add_argument("--only", default="", metavar="NB[,NB]", help="these notebooks, over what stands in the run")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="of about N records, in a run of its own")
+    parser.add_argument(
+        "--matrix", action="store_true", help="all combinations of the values that -p gives apart by commas"
+    )
     parser.add_argument("--rehash", action="store_true", help="read inputs again even if they look unchanged")
     parser.add_argument("--keep-old", action="store_true", help="keep what is done even if our code has changed since")
 
@@ -163,16 +218,23 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
 # ── init, lab, verify, doctor, convert, strip-output ────────────────────────────────────────────────────────────────
 
 
-def _init(asked: argparse.Namespace) -> None:
+def _init(asked: argparse.Namespace) -> int:
+    """Make a workspace, and a recipe for each kind of data named; 1 if nothing that was named could be read."""
     from prep_lib.workspace import init
 
     print(*init(asked.dir), sep="\n")
-    print(f"next: prep lab {asked.dir}")
+    if not asked.files:
+        print(f"next: prep lab {asked.dir}")
+        return 0
+    from prep_lib.draft import write_recipes
+
+    return write_recipes(asked.dir, asked.files)
 
 
 def _lab(asked: argparse.Namespace) -> int:
     """Open a workspace, making it if need be; the originals are never opened."""
-    from prep_lib.workspace import CHECKOUT, MARKER, find_root, init, write_kernel
+    from prep_lib.lab import way
+    from prep_lib.workspace import CHECKOUT, MARKER, find_root, init
 
     folder = Path(asked.dir).expanduser().resolve() if asked.dir else find_root()
     if folder == CHECKOUT:
@@ -180,20 +242,22 @@ def _lab(asked: argparse.Namespace) -> int:
     if not asked.dir and folder != CHECKOUT / "workspace" and not (folder / MARKER).is_file():
         raise BadParameter(f"{folder} is no workspace; name one: prep lab DIR")
     print(*init(folder), sep="\n")
-    first = folder / "notebooks" / "00_tour.ipynb"
-    options = [f"--ServerApp.root_dir={folder}", "--KernelManager.transport=ipc", *asked.more]
-    options += ["--LabApp.default_url=/lab/tree/notebooks/00_tour.ipynb"] if first.is_file() else []
-    environment = {**os.environ, "JUPYTER_PATH": str(write_kernel(folder / ".prep" / "jupyter"))}
-    return subprocess.run([sys.executable, "-m", "jupyterlab", *options], env=environment, check=False).returncode
+    found = way(folder, asked.more)
+    print(*found.lines, sep="\n", flush=True)
+    if not found.command:
+        return 0
+    return subprocess.run(found.command, env={**os.environ, **(found.environment or {})}, check=False).returncode
 
 
 def _verify(asked: argparse.Namespace) -> int:
     """Check every folder below that has a manifest."""
+    from prep_lib.remote import place
     from prep_lib.shards.verify import verify
 
-    if not Path(asked.dir).is_dir():
+    home = place(asked.dir)
+    if not home.is_dir():
         raise BadParameter(f"no folder {asked.dir}")
-    folders = sorted(path.parent for path in Path(asked.dir).rglob("manifest.json")) or [Path(asked.dir)]
+    folders = sorted(path.parent for path in home.rglob("manifest.json")) or [home]
     bad = 0
     for folder in folders:
         findings = verify(folder)
@@ -213,10 +277,11 @@ def _doctor(asked: argparse.Namespace) -> int:
 
 
 def _convert(asked: argparse.Namespace) -> None:
+    from prep_lib.remote import absolute, place
     from prep_lib.shards.interop import convert
     from prep_lib.shards.megatron import blend_line
 
-    out = asked.out or f"{os.path.abspath(asked.dir)}-{asked.to}"
+    out = asked.out or f"{absolute(asked.dir)}-{asked.to}"
     told = convert(asked.dir, asked.to, out)
     totals = told["totals"]
     shown = [f"{totals[name]:,} {name}" for name in ("rows", "documents", "tokens", "targets") if name in totals]
@@ -224,8 +289,8 @@ def _convert(asked: argparse.Namespace) -> None:
     if totals.get("lost"):
         print(f"{totals['lost']:,} tokens were dropped with the last pack: a document ends before its end")
     if "blend" in told:
-        print(blend_line(told, os.path.abspath(out)))
-    print(f"next: python {Path(out, 'read_me.py')}, and README.md for the program's settings")
+        print(blend_line(told, str(absolute(out))))
+    print(f"next: python {place(out) / 'read_me.py'}, and README.md for the program's settings")
 
 
 def _trace(asked: argparse.Namespace) -> None:
@@ -253,9 +318,10 @@ def _steps(asked: argparse.Namespace, rows: list[int]) -> list[str]:
     from prep_lib.engine import listen
     from prep_lib.feed.dataset import PreProcessedDataset, TokenDataset
     from prep_lib.feed.loader import create_dataloader
+    from prep_lib.remote import place
     from prep_lib.trace import step_of
 
-    packed = any(Path(asked.dir).glob("*.npz"))
+    packed = any(place(asked.dir).glob("*.npz"))
     dataset = PreProcessedDataset(asked.dir) if packed else TokenDataset(asked.dir)
     # What a loader has to say of its speed is of no interest here.
     with listen(lambda event: None, instead=True):
@@ -294,19 +360,76 @@ def _run(asked: argparse.Namespace) -> int:
 
     if asked.workers < 0:
         raise BadParameter(f"--workers must be at least 1; got {asked.workers}")
+    if asked.dry_run and (asked.first or asked.last or asked.only or asked.matrix):
+        raise BadParameter("--dry-run tries a whole recipe; leave --from, --to, --only and --matrix out")
+    if asked.matrix and (asked.detach or asked.on_done or asked.why):
+        raise BadParameter("--detach, --on-done and --why are for one run; leave --matrix out")
     root = find_root()
-    recipe = read(asked.recipe, root, asked.given)
-    recipe = recipe.give(**{name: value for name in ("rehash", "keep_old") if (value := getattr(asked, name))})
-    recipe = recipe.give(workers=asked.workers) if asked.workers else recipe
+    if asked.matrix:
+        return _matrix(asked, root)
+    recipe = _asked_recipe(read(asked.recipe, root, asked.given), asked)
     if asked.dry_run:
         return _dry_run(recipe, root)
     run = Run(root, check_name(asked.name or recipe.name))
-    return _checked(recipe, run) or _whole_run(recipe, run, asked)
+    if asked.why:
+        return _checked(recipe, run) or _explained(recipe, run, asked)
+    if not asked.detach:
+        return _checked(recipe, run) or _whole_run(recipe, run, asked)
+    from prep_lib.background import DETACHED, quiet
+
+    if os.environ.pop(DETACHED, ""):  # this is the process that was started, and all is checked
+        quiet()
+        return _whole_run(recipe, run, asked)
+    return _checked(recipe, run) or _detached(run, asked)
+
+
+def _asked_recipe(recipe: Recipe, asked: argparse.Namespace) -> Recipe:
+    """Return a recipe as the options want it: a part, a sample, with these workers."""
+    recipe = recipe.give(**{name: value for name in ("rehash", "keep_old") if (value := getattr(asked, name))})
+    recipe = recipe.give(workers=asked.workers) if asked.workers else recipe
+    recipe = recipe.give(engine=name) if (name := _engine(asked)) else recipe
+    recipe = recipe.part(asked.first, asked.last, asked.only)
+    return recipe.sampled(asked.sample) if asked.sample else recipe
+
+
+def _engine(asked: argparse.Namespace) -> str:
+    """Return who works in the word that notebooks and functions take; empty if it was not asked for."""
+    from prep_lib.cluster import KINDS
+    from prep_lib.engine import Crew
+
+    if asked.address and asked.engine not in KINDS:
+        raise BadParameter(f"--address is of a cluster: give --engine {' or '.join(KINDS)} with it")
+    name = f"{asked.engine}:{asked.address}" if asked.address else str(asked.engine)
+    if name:
+        Crew(name)  # it refuses what no engine is called
+    return name
+
+
+def _matrix(asked: argparse.Namespace, root: Path) -> int:
+    """Check all combinations, run them, and print them beside each other."""
+    from prep_lib.matrix import Cell, combinations, lines, names, page, run_matrix
+    from prep_lib.recipes import read
+    from prep_lib.workspace import Run, check_name
+
+    found = combinations(asked.given, [step.notebook for step in read(asked.recipe, root).steps])
+    recipes = [_asked_recipe(read(asked.recipe, root, given), asked) for _, given in found]
+    base = check_name(asked.name or recipes[0].name)
+    called = names(base, [varied for varied, _ in found])
+    cells = [
+        Cell(varied, recipe, Run(root, name)) for (varied, _), recipe, name in zip(found, recipes, called, strict=True)
+    ]
+    for cell in cells:
+        if code := _checked(cell.recipe, cell.run):
+            return code
+    failed = run_matrix(cells, rehash=asked.rehash, keep_old=asked.keep_old)
+    print(*lines(cells, failed), sep="\n")
+    print(f"report    {page(cells, failed, root / 'runs' / f'{base}-matrix.html')}")
+    return 1 if failed else 0
 
 
 def _checked(recipe: Recipe, run: Run) -> int:
     """Print everything that would stop the recipe, and return 0 if nothing would."""
-    from prep_lib.recipes import preflight
+    from prep_lib.preflight import preflight
 
     problems = preflight(recipe, run)
     for line in problems:
@@ -316,29 +439,57 @@ def _checked(recipe: Recipe, run: Run) -> int:
     return 0 if not problems else 2 if recipe.problems else 1
 
 
-def _whole_run(recipe: Recipe, run: Run, asked: argparse.Namespace) -> int:
-    from prep_lib.engine import lock
-    from prep_lib.press import run_recipe
-    from prep_lib.results import summary
+def _explained(recipe: Recipe, run: Run, asked: argparse.Namespace) -> int:
+    from prep_lib.press import explain
 
-    began = time.monotonic()
-    print(f"run       {run.folder}\npython    {sys.executable}")
-    with lock(run.folder):
-        executed = run_recipe(recipe, run, rehash=asked.rehash, keep_old=asked.keep_old)
-    done = len(recipe.steps) - len(executed)
-    took = f"{len(executed)} notebooks run, {done} already done, {time.monotonic() - began:.1f} s"
-    print(f"{took}\n{_numbers(summary(run))}\nreport    {run.folder / 'reports' / 'index.html'}")
+    print(*explain(recipe, run, rehash=asked.rehash, keep_old=asked.keep_old), sep="\n")
     return 0
 
 
-def _numbers(found: Numbers) -> str:
-    """Return the numbers that matter in one line."""
-    from prep_lib.markup import number, percent
+def _detached(run: Run, asked: argparse.Namespace) -> int:
+    """Start the same command as a process that this terminal does not take with it."""
+    from prep_lib.background import LOG, detach
 
-    return (
-        f"records   {number(found.records)} in, {number(found.kept)} kept; {number(found.tokens)} tokens; "
-        f"packing efficiency {percent(found.efficiency)}"
-    )
+    process = detach(asked.words, run)
+    print(f"run       {run.folder}\nstarted   process {process}; what it prints is in {run.folder / LOG}")
+    for command, what in (("status", "how far it is"), ("attach", "what happens"), ("stop", "its end")):
+        print(f"{f'prep {command} {run.name}':<32}  {what}")
+    return 0
+
+
+def _whole_run(recipe: Recipe, run: Run, asked: argparse.Namespace) -> int:
+    from prep_lib.background import line, look, numbers_line
+    from prep_lib.engine import lock
+    from prep_lib.press import run_recipe
+
+    began = time.monotonic()
+    print(f"run       {run.folder}\npython    {sys.executable}")
+    with contextlib.ExitStack() as after:
+        with lock(run.folder):
+            # Once it is ours: whoever is turned away has not run.
+            after.callback(_done, run, asked.on_done)
+            executed = run_recipe(recipe, run, rehash=asked.rehash, keep_old=asked.keep_old, like=_like(asked))
+        done = len(recipe.steps) - len(recipe.left) - len(executed)
+        print(f"{len(executed)} notebooks run, {done} already done, {time.monotonic() - began:.1f} s")
+        print(f"{numbers_line(run)}\nreport    {run.folder / 'reports' / 'index.html'}\n{line(look(run))}")
+    return 0
+
+
+def _like(asked: argparse.Namespace) -> list[str]:
+    """Return the options that whoever goes on with this run should give again; parameters are in its recipe."""
+    words = ["--detach"] if asked.detach else []
+    for name in ("--from", "--to", "--only", "--on-done"):
+        dest = {"--from": "first", "--to": "last"}.get(name, name.strip("-").replace("-", "_"))
+        words += [name, value] if (value := getattr(asked, dest)) else []
+    return words
+
+
+def _done(run: Run, command: str) -> None:
+    """Hand the run over to the user's command; what becomes of that is no part of the run."""
+    from prep_lib.background import look, on_done
+
+    if command and (trouble := on_done(command, look(run))):
+        print(trouble, file=sys.stderr)
 
 
 def _dry_run(recipe: Recipe, root: Path) -> int:
@@ -358,7 +509,7 @@ def _dry_run(recipe: Recipe, root: Path) -> int:
     return 0
 
 
-# ── status, report ───────────────────────────────────────────────────────────────────────────────────────────────────
+# ── status, attach, stop, report ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _opened(name: str) -> Run:
@@ -385,39 +536,33 @@ def _recipe_of(run: Run) -> Recipe | None:
 
 
 def _status(asked: argparse.Namespace) -> int:
-    """Print the notebooks of a run, what the ledgers say, and what is being worked on."""
-    from prep_lib.results import ledgers, numbers, states, summary
-    from prep_lib.workspace import read_events
+    """Print how a run stands; 1 if it failed."""
+    from prep_lib.background import as_json, describe, line, look
+
+    found = look(_opened(asked.run))
+    if asked.json:
+        print(json.dumps(as_json(found), ensure_ascii=False, indent=1))
+    else:
+        print(*([line(found)] if asked.line else describe(found)), sep="\n")
+    return 1 if found.state == "failed" else 0
+
+
+def _attach(asked: argparse.Namespace) -> int:
+    from prep_lib.background import attach
 
     run = _opened(asked.run)
-    recipe = _recipe_of(run)
-    found = states(run, [step.notebook for step in recipe.steps] if recipe else [])
-    counted = ledgers(run)
-    print(f"run       {run.folder}")
-    alive = _is_held(run)
-    for name, (state, text) in found.items():
-        state = "interrupted" if state == "running" and not alive else state
-        told = f"  {_numbers(numbers(counted[name]))}" if name in counted else ""
-        print(f"{name:<16} {state:<11}{told}{'  ' + text if text else ''}")
-    last = next((event for event in reversed(read_events(run.folder)[0]) if event.get("event") == "task"), None)
-    if last and alive:
-        print(f"{last['stage']}: {last['done']} of {last['tasks']} tasks, at {last['time']}")
-    print(_numbers(summary(run)))
-    return 1 if any(state == "failed" for state, _ in found.values()) else 0
-
-
-def _is_held(run: Run) -> bool:
-    """Say whether a living process works in this run; what a dead one left is for the next run to take over."""
-    import filelock
-
-    from prep_lib.engine import HIDDEN
-
-    lock = run.folder / HIDDEN / "lock"
     try:
-        with filelock.FileLock(lock).acquire(timeout=0) if lock.is_file() else contextlib.nullcontext():
-            return False
-    except filelock.Timeout:
-        return True
+        return attach(run, lambda text: print(text, flush=True))
+    except KeyboardInterrupt:
+        print(f"left alone: the run goes on; `prep attach {run.name}` shows it again", file=sys.stderr)
+        return 130
+
+
+def _stop(asked: argparse.Namespace) -> None:
+    from prep_lib.background import stop
+
+    for text in stop(_opened(asked.run)):
+        print(text, flush=True)
 
 
 def _report(asked: argparse.Namespace) -> int:
@@ -434,6 +579,53 @@ def _report(asked: argparse.Namespace) -> int:
             torn = 1
     print(f"report    {index(run, _recipe_of(run))}")
     return torn
+
+
+def _publish(asked: argparse.Namespace) -> None:
+    """Send a run's data, under the run's name."""
+    from prep_lib.publish import publish
+    from prep_lib.remote import place, without_secrets
+
+    run = _opened(asked.run)
+    url = str(place(asked.url) / run.name)
+    told = publish(run.folder / "data", url)
+    print(f"{without_secrets(url)}: {told.files:,} files, {told.bytes:,} bytes; {told.sent:,} sent now")
+    print(f"next: prep verify {without_secrets(url)}")
+
+
+def _compare(asked: argparse.Namespace) -> None:
+    """Print what differs, and write the page."""
+    from prep_lib.comparison import brief
+    from prep_lib.contrast import write
+
+    found = _compared(asked)
+    print(*brief(found), f"page      {write(found, _lang(asked, found.one.facts.lang))}", sep="\n")
+
+
+def _compared(asked: argparse.Namespace) -> Comparison:
+    from prep_lib.comparison import compare_runs
+
+    return compare_runs(_opened(asked.run), _opened(asked.other), seed=asked.seed)
+
+
+def _lang(asked: argparse.Namespace, own: str) -> str:
+    from prep_lib.words import LANGS
+
+    if asked.lang and asked.lang not in LANGS:
+        raise BadParameter(f"--lang is one of {', '.join(LANGS)}; got {asked.lang!r}")
+    return asked.lang or own
+
+
+def _share(asked: argparse.Namespace) -> None:
+    """Write a run, or two compared, as one file and one page."""
+    from prep_lib.share import SAMPLES, share
+
+    if asked.samples not in SAMPLES:
+        raise BadParameter(f"--samples is one of {', '.join(SAMPLES)}; got {asked.samples!r}")
+    found = _compared(asked) if asked.other else None
+    options = {"samples": asked.samples, "names": asked.names, "lang": _lang(asked, ""), "out": asked.out}
+    for path in share(_opened(asked.run), found, **options):
+        print(f"{path}  {path.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":

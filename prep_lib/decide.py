@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,13 +30,23 @@ import numpy as np
 from prep_lib import decide_tasks as work
 from prep_lib import documents as stored
 from prep_lib import files as fs
-from prep_lib import inputs, rejected, verdicts
+from prep_lib import inputs, rejected, remote, verdicts
 from prep_lib.engine import Crew, Task, emit, lock, parse_bytes, run_tasks
 from prep_lib.errors import BadInput, BadParameter
 from prep_lib.inputs import Input, Source
 from prep_lib.keys import Key, make_key
 from prep_lib.ledger import FEW, Ledger, LossLimit
-from prep_lib.pipeline import Limits, check_apart, check_folder, check_names, keeps_all, parameters_of, stage_digest
+from prep_lib.pipeline import (
+    Limits,
+    check_apart,
+    check_folder,
+    check_names,
+    check_sample,
+    keeps_all,
+    parameters_of,
+    share_of,
+    stage_digest,
+)
 from prep_lib.source.read import survey_rows
 from prep_lib.stage import Corpus, check_stages, contract
 from prep_lib.text import mixture, near_dedup
@@ -53,6 +62,7 @@ def decide_files(
     *,
     text: str = "text",
     source_field: str = "source",
+    sample: int = 0,
     seed: int = 42,
     memory_budget: int | str = "2GiB",
     keep_rejected: str = "sample",
@@ -75,8 +85,11 @@ def decide_files(
         Gets what the module's drawing shows. It stands for the documents it lets through, and the files must stay.
     text, source_field, keep_rejected, max_failed, engine, workers, keep_old, rehash
         As for `pipeline.run_files`.
+    sample : int, records
+        0: everything. Otherwise about this many, the same as `pipeline.run_files` draws. A pair is found only if both
+        of its documents are drawn: what a sample says of duplicates is true of the sample alone.
     seed : int
-        Of which rejected texts are kept.
+        Of the sample, and of which rejected texts are kept.
     memory_budget : int or str, bytes
         For all workers together; the verdicts do not depend on it.
     max_dropped : float
@@ -106,23 +119,25 @@ def decide_files(
     """
     _check_stages(stages)
     everything = keeps_all(keep_rejected, "decide")
+    check_sample(sample, "decide")
     limits = Limits(LossLimit("decide", max_failed), max_dropped)
-    folder = Path(os.path.abspath(output_dir))
+    folder = fs.absolute(output_dir)
     through, columns = verdicts.through(files, "decide")
     paths = inputs.find(through, inputs.NUMBERED, where="decide")
     check_folder(folder, paths, "decide")
-    settings = work.Settings(text, source_field, seed, everything)
     with lock(folder, verdicts.VERDICTS), Crew(engine, workers) as crew:
         sources = inputs.survey(
-            paths, folder, crew, where="decide", surveyor=survey_rows, columns=columns, rehash=rehash
+            paths, folder, crew, where="decide", surveyor=survey_rows, columns=columns, rehash=rehash, count=sample > 0
         )
         check_apart(sources)
         if again := [source.name for source in sources if source.column and source.column.copy]:
             raise BadInput(
                 f"decide: {again[0]}: documents that are repeated already cannot be decided about; do it first"
             )
+        settings = work.Settings(text, source_field, seed, everything, share_of(sources, sample, "decide"))
+        share = settings.share * stored.sampled(files)
         memory = parse_bytes(memory_budget) // crew.workers
-        return _Decision(folder, crew, tuple(stages), settings, sources, limits, memory, keep_old).run()
+        return _Decision(folder, crew, tuple(stages), settings, sources, limits, memory, keep_old, share).run()
 
 
 def _check_stages(stages: Sequence[Any]) -> None:
@@ -149,6 +164,7 @@ class _Decision:
     limits: Limits
     memory: int
     keep_old: bool
+    share: float
 
     def run(self) -> Ledger:
         self._clear()
@@ -166,11 +182,9 @@ class _Decision:
 
     def _clear(self) -> None:
         """Take away what says that an older run is complete; what it worked out is kept for tasks that still fit."""
-        for name in (stored.LEDGER, stored.NAME, rejected.NAME):
-            (self.folder / name).unlink(missing_ok=True)
-        for path in self.folder.glob("part-*.npy"):
-            if re.fullmatch(r"part-\d{5,}\.(copies|cuts)\.npy", path.name):
-                path.unlink()
+        remote.remove(self.folder / name for name in (stored.LEDGER, stored.NAME, rejected.NAME))
+        parts = self.folder.glob("part-*.npy")
+        remote.remove(path for path in parts if re.fullmatch(r"part-\d{5,}\.(copies|cuts)\.npy", path.name))
 
     def _tasks(self, name: str, todo: Sequence[Task]) -> list[dict[str, Any]]:
         return run_tasks(name, todo, self.folder, crew=self.crew, keep_old=self.keep_old)
@@ -192,7 +206,8 @@ class _Decision:
     def _sketch_key(self) -> Key | None:
         # A limit that is moved does not make anybody read the texts again.
         bare = [stage_digest(stage, without=getattr(stage, "decides", ())) for stage in self.stages]
-        return self._base_key([bare, self.settings.text, self.settings.source_field])
+        drawn = [self.settings.share, self.settings.seed] if self.settings.share < 1 else []
+        return self._base_key([bare, self.settings.text, self.settings.source_field, *drawn])
 
     @cached_property
     def _inputs_digests(self) -> list[str]:
@@ -314,7 +329,7 @@ class _Decision:
     def _characters(self, documents: np.ndarray) -> np.ndarray:
         out = np.zeros(len(documents), np.int64)
         for number, low, high in work.by_piece(documents):
-            heads = np.load(self.folder / work.SKETCH / f"{number:05d}.heads.npy", mmap_mode="r")
+            heads = fs.load_array(self.folder / work.SKETCH / f"{number:05d}.heads.npy", mmap_mode="r")
             out[low:high] = heads["characters"][documents[low:high] % work.PLACE]
         return out
 
@@ -336,9 +351,8 @@ class _Decision:
         self._tasks(f"{stage.name} evidence", tasks)
         # A span whose documents meet nobody any more has nothing to tell the batches.
         current = {name for task in tasks for name in task.outputs}
-        for path in (self.folder / work.DECIDED).glob(f"{stage.name}.*.evidence.*.npy"):
-            if f"{work.DECIDED}/{path.name}" not in current:
-                path.unlink()
+        old = (self.folder / work.DECIDED).glob(f"{stage.name}.*.evidence.*.npy")
+        remote.remove(path for path in old if f"{work.DECIDED}/{path.name}" not in current)
 
     # Everything is added up
 
@@ -391,7 +405,8 @@ class _Decision:
         with fs.write_whole(self.folder / verdicts.STAMPS, "w") as file:
             json.dump({part["file"]: source.stamp for part, source in zip(parts, self.sources, strict=True)}, file)
         with fs.write_whole(self.folder / work.LABELS, "w") as file:
-            json.dump([result["names"] for result in self.sketched], file)
+            files = (sorted({one.source for one in each}) for each in self.pieces)
+            json.dump([[told["names"], read] for told, read in zip(self.sketched, files, strict=True)], file)
         with fs.write_whole(self.folder / stored.NAME, "w") as file:
             json.dump(self._contents(parts, results), file, ensure_ascii=False, indent=1)
         with fs.write_whole(self.folder / stored.LEDGER, "w") as file:
@@ -430,11 +445,11 @@ class _Decision:
         for piece, place in self._spans[number]:
             ends = np.concatenate([[0], np.cumsum(self.sketched[piece]["records"])])
             low, high = int(ends[place]), int(ends[place + 1])
-            spans = np.load(self.folder / work.DECIDED / f"{piece:05d}.spans.npy")
+            spans = fs.load_array(self.folder / work.DECIDED / f"{piece:05d}.spans.npy")
             spans = spans[(spans["record"] >= low) & (spans["record"] < high)]
             begin = self.pieces[piece][place].span.first - first
             spans["record"] += begin - low
-            copied = np.load(self.folder / work.DECIDED / f"{piece:05d}.copies.npy", mmap_mode="r")
+            copied = fs.load_array(self.folder / work.DECIDED / f"{piece:05d}.copies.npy", mmap_mode="r")
             found.append((begin, copied[low:high], spans))
         # Blank lines between spans have a place, and nobody asks for it.
         copies = np.zeros(max((begin + len(part) for begin, part, _ in found), default=0), np.uint16)
@@ -446,7 +461,7 @@ class _Decision:
         for kind, values in (("copies", copies), ("cuts", cuts)):
             work.save(paths[kind], values)
         often = np.bincount(copies)[1:][::-1].cumsum()[::-1]
-        base = source.path if inputs.is_remote(source.path) else os.path.relpath(source.path, self.folder)
+        base = verdicts.base_of(source.path, self.folder)
         return {
             "file": name, "base": base, "base_sha256": source.survey.digest, "first": self._first(source),
             "records": often.tolist(), "bytes": {part: path.stat().st_size for part, path in paths.items()},
@@ -471,6 +486,7 @@ class _Decision:
             "characters": sum(result["characters"] for result in results),
             "parts": parts,
             "inputs": [[source.name, source.digest] for source in self.sources],
+            "sample": self.share if self.share < 1 else None,
             "stages": [{"name": stage.name, "parameters": parameters_of(stage)} for stage in self.stages],
             "measured": {},
             "plans": self.plans,
@@ -494,16 +510,28 @@ class Sketches:
     characters : (n,) int64
     rows : (n,) structured
         What the stage noted of each; its `place` is the document's place here.
+    spans : (n,) int64
+        Which span of the input each stands in.
+    files : list of list of int
+        Which files each span was read from, by their place among the inputs.
     """
 
     ids: list[str]
     sources: list[str]
     characters: np.ndarray
     rows: np.ndarray
+    spans: np.ndarray
+    files: list[list[int]]
 
 
-def sketches(folder: str | Path, stage: Corpus, *, before: bool = True) -> Sketches:
-    """Return what a stage with one row a document noted when `decide_files` ran; memory holds all of it.
+def sketches(
+    folder: str | Path,
+    stage: Corpus,
+    *,
+    before: bool = True,
+    choose: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Sketches:
+    """Return what a stage with one row a document noted when `decide_files` ran; memory holds all that is chosen.
 
     Parameters
     ----------
@@ -513,28 +541,32 @@ def sketches(folder: str | Path, stage: Corpus, *, before: bool = True) -> Sketc
         As it ran there, but for what its `decides` names.
     before : bool
         True: only documents that the stages before it let through, which is what it decides about.
+    choose : callable or None
+        Called with the rows of a span, returns which are wanted, bool. None: all.
     """
-    folder = Path(folder)
+    folder = fs.place(folder)
     contents = stored.Documents(folder).contents
     names = [told["name"] for told in contents["stages"]]
     if stage.name not in names:
         raise BadInput(f"decide: {stage.name} did not decide in {folder}; it was {', '.join(names)}")
     at = names.index(stage.name) if before else 0
     ids, sources = list[str](), list[str]()
-    characters, rows = [np.empty(0, np.int64)], [np.empty(0, stage.row)]
-    for number, told in enumerate(json.loads((folder / work.LABELS).read_bytes())):
-        table = np.load(folder / work.SKETCH / f"{number:05d}.{stage.name}.npy")
+    characters, rows, files = [np.empty(0, np.int64)], [np.empty(0, stage.row)], list[list[int]]()
+    for number, (told, read) in enumerate(json.loads((folder / work.LABELS).read_bytes())):
+        table = fs.load_array(folder / work.SKETCH / f"{number:05d}.{stage.name}.npy")
         gone = work.gone_before(folder, names[:at], number)
         table = table[~np.isin(table["document"], gone)]
-        heads = np.load(folder / work.SKETCH / f"{number:05d}.heads.npy")
+        table = table if choose is None else table[choose(table)]
+        heads = fs.load_array(folder / work.SKETCH / f"{number:05d}.heads.npy")
         ends = np.concatenate([[0], heads["id_end"]]).tolist()
-        spelled = np.load(folder / work.SKETCH / f"{number:05d}.ids.npy").tobytes()
+        spelled = fs.load_array(folder / work.SKETCH / f"{number:05d}.ids.npy").tobytes()
         for document in table["document"].tolist():
             ids.append(spelled[ends[document] : ends[document + 1]].decode("utf-8", "surrogatepass"))
             sources.append(told[heads["source"][document]])
         characters.append(heads["characters"][table["document"]])
         rows.append(work.bare(stage, table))
-    whole = np.concatenate(rows)
+        files.append(read)
+    whole, sizes = np.concatenate(rows), [len(each) for each in rows[1:]]
     if "place" in (whole.dtype.names or ()):
         whole["place"] = np.arange(len(whole))
-    return Sketches(ids, sources, np.concatenate(characters), whole)
+    return Sketches(ids, sources, np.concatenate(characters), whole, np.repeat(np.arange(len(sizes)), sizes), files)

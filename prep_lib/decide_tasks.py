@@ -32,6 +32,7 @@ from prep_lib.engine import HIDDEN
 from prep_lib.errors import BadInput, BadParameter, BadRecord
 from prep_lib.inputs import Input, source_field
 from prep_lib.ledger import Ledger
+from prep_lib.pipeline import in_sample
 from prep_lib.record import Cut, Document, Drop
 from prep_lib.rejected import RejectedWriter
 from prep_lib.source import jsonl, parquet
@@ -66,6 +67,7 @@ class Settings:
     source_field: str
     seed: int
     everything: bool
+    share: float = 1.0
 
 
 def way(stage: Any) -> str | None:
@@ -167,7 +169,10 @@ class _Read:
         one.check()
         last, field = one.span.first - 1, source_field(one.span.path, self.settings.source_field)
         for number, (place, found) in _numbered(one, self.settings.text):
-            last, self.seen = number, self.seen + 1
+            last = number
+            if not in_sample(place, self.settings.share, self.settings.seed):
+                continue
+            self.seen += 1
             if isinstance(found, Document):
                 yield number - one.span.first, from_field(found, field)
             else:
@@ -200,6 +205,12 @@ def _numbered(one: Input, text: str) -> Iterator[tuple[int, tuple[str, Document 
 def save(path: str | Path, values: np.ndarray) -> None:
     """Write an array; a full disk is one clear error."""
     with fs.space_for(path):
+        if fs.is_remote(path):
+            with fs.write_whole(path) as file:
+                np.save(file, values)
+            return
+        # A file of this name may be shared with another run, and is not written into.
+        Path(path).unlink(missing_ok=True)
         np.save(path, values)
 
 
@@ -212,7 +223,7 @@ def by_piece(documents: np.ndarray) -> Iterator[tuple[int, int, int]]:
 
 def _dead(folder: Path, stages: Sequence[Any], at: int, number: int) -> np.ndarray:
     """Return the documents of a span that the stages before did not let through, or that this one could not read."""
-    failed = np.load(folder / SKETCH / f"{number:05d}.failed.npy")
+    failed = fs.load_array(folder / SKETCH / f"{number:05d}.failed.npy")
     before = gone_before(folder, [stage.name for stage in stages[:at]], number)
     return np.concatenate([failed[failed[:, 1] <= at, 0], before])
 
@@ -221,7 +232,7 @@ def gone_before(folder: Path, names: Sequence[str], number: int) -> np.ndarray:
     """Return the documents of a span that the stages with these names did not let through."""
     gone = [np.empty(0, np.int64)]
     for name in names:
-        found = np.load(folder / DECIDED / f"{name}.{number:05d}.verdicts.npy")
+        found = fs.load_array(folder / DECIDED / f"{name}.{number:05d}.verdicts.npy")
         gone.append(found["document"][found["copies"] == 0])
     return np.concatenate(gone)
 
@@ -229,7 +240,7 @@ def gone_before(folder: Path, names: Sequence[str], number: int) -> np.ndarray:
 def alive(folder: Path, stages: Sequence[Any], at: int, number: int, low: int = 0, high: int = 2**64) -> np.ndarray:
     """Return the rows of a span that a stage still sees, of a range of keys if asked; documents numbered among all."""
     stage = stages[at]
-    rows = np.load(folder / SKETCH / f"{number:05d}.{stage.name}.npy", mmap_mode="r")
+    rows = fs.load_array(folder / SKETCH / f"{number:05d}.{stage.name}.npy", mmap_mode="r")
     if (low, high) != (0, 2**64):
         rows = rows[slice(*_ends(rows["key"], low, high))]
     rows = rows[~np.isin(rows["document"], _dead(folder, stages, at, number))]
@@ -290,7 +301,7 @@ def group(
     """Write which documents share a key of a range."""
     name, found = stages[at].name, [np.empty(0, [("key", "<u8"), ("document", "<i8")])]
     for piece in range(pieces):
-        table = np.load(folder / DECIDED / f"{name}.{piece:05d}.keys.npy", mmap_mode="r")
+        table = fs.load_array(folder / DECIDED / f"{name}.{piece:05d}.keys.npy", mmap_mode="r")
         found.append(table[slice(*_ends(table["key"], *_range(number, ranges)))])
     whole = np.concatenate(found)
     starts, members = near_dedup.groups(whole["key"], whole["document"])
@@ -303,8 +314,8 @@ def all_groups(folder: Path, name: str, ranges: int) -> tuple[np.ndarray, np.nda
     """Return the groups of all ranges of keys: starts and members."""
     starts, members, before = [np.zeros(1, np.int64)], [np.empty(0, np.int64)], 0
     for number in range(ranges):
-        starts.append(np.load(folder / DECIDED / f"{name}.{number:05d}.starts.npy")[1:] + before)
-        members.append(np.load(folder / DECIDED / f"{name}.{number:05d}.members.npy"))
+        starts.append(fs.load_array(folder / DECIDED / f"{name}.{number:05d}.starts.npy")[1:] + before)
+        members.append(fs.load_array(folder / DECIDED / f"{name}.{number:05d}.members.npy"))
         before += len(members[-1])
     return np.concatenate(starts), np.concatenate(members)
 
@@ -315,7 +326,7 @@ def prove(
 ) -> dict[str, Any]:  # fmt: skip
     """Read the documents of a span that meet others once more, and write what proves them alike."""
     stage, found = stages[at], list[np.ndarray]()
-    heads = np.load(folder / SKETCH / f"{number:05d}.heads.npy")
+    heads = fs.load_array(folder / SKETCH / f"{number:05d}.heads.npy")
     for doc in _again(each, settings.text, heads[wanted]):
         found.append(stage.evidence(doc))
     if len(found) != len(wanted):
@@ -356,16 +367,16 @@ def _picked(one: Input, text: str, numbers: Iterator[int]) -> Iterator[Document]
 def settle(folder: Path, at: int, stages: Sequence[Any], number: int, out: Path) -> dict[str, Any]:
     """Decide about the documents of a batch."""
     stage, place = stages[at], folder / DECIDED / f"{stages[at].name}.{number:05d}"
-    starts, members = np.load(f"{place}.batch-starts.npy"), np.load(f"{place}.batch-members.npy")
+    starts, members = fs.load_array(f"{place}.batch-starts.npy"), fs.load_array(f"{place}.batch-members.npy")
     named = np.unique(members)
     rows, offsets = np.empty(len(named), stage.row), np.zeros(len(named) + 1, np.int64)
     parts = []
     for piece, low, high in by_piece(named):
-        sketch = np.load(folder / SKETCH / f"{piece:05d}.{stage.name}.npy", mmap_mode="r")
+        sketch = fs.load_array(folder / SKETCH / f"{piece:05d}.{stage.name}.npy", mmap_mode="r")
         found = sketch[np.searchsorted(sketch["document"], named[low:high] % PLACE)]
         for field in stage.row.names:
             rows[field][low:high] = found[field]
-        table = np.load(folder / DECIDED / f"{stage.name}.{piece:05d}.evidence.table.npy")
+        table = fs.load_array(folder / DECIDED / f"{stage.name}.{piece:05d}.evidence.table.npy")
         mine = table["batch"] == number
         begin = np.concatenate([[0], table["end"][:-1]])[mine]
         offsets[low + 1 : high + 1] = table["end"][mine] - begin
@@ -405,7 +416,7 @@ def _fill(out: np.ndarray, parts: Sequence[tuple[int, np.ndarray, np.ndarray]], 
     """Put the shingles of some documents of some spans behind each other."""
     at = 0
     for piece, begins, ends in parts:
-        values = np.load(folder / f"{name}.{piece:05d}.evidence.values.npy", mmap_mode="r")
+        values = fs.load_array(folder / f"{name}.{piece:05d}.evidence.values.npy", mmap_mode="r")
         for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
             out[at : at + end - begin] = values[begin:end]
             at += end - begin
@@ -419,7 +430,7 @@ def collect(
     if limit is not None:
         found, cuts = _copies(stage, alive(folder, stages, at, number), limit)
     else:
-        parts = [np.load(folder / name, mmap_mode="r") for name in gone]
+        parts = [fs.load_array(folder / name, mmap_mode="r") for name in gone]
         ends = [number * PLACE, (number + 1) * PLACE]
         mine = [part[slice(*np.searchsorted(part["document"], ends))] for part in parts]
         # Without any part: nobody met anybody.
@@ -523,7 +534,7 @@ class _Span:
         self.heads = self._loaded[number][0]
         self.copies = np.ones(len(self.heads), np.int64)
         self.characters = self.heads["characters"].copy()
-        self.failed = np.load(folder / SKETCH / f"{number:05d}.failed.npy")
+        self.failed = fs.load_array(folder / SKETCH / f"{number:05d}.failed.npy")
         self.cuts: dict[int, list[tuple[int, int]]] = {}
         self.lost: dict[int, tuple[str, Drop | BadRecord]] = {}
         self.ledger, self.tallies = Ledger.from_json(json.dumps(told["ledger"])), Counter[tuple[str, ...]]()
@@ -535,7 +546,7 @@ class _Span:
 
     def _load(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         place = self.folder / SKETCH / f"{number:05d}"
-        return np.load(f"{place}.heads.npy", mmap_mode="r"), np.load(f"{place}.ids.npy", mmap_mode="r")
+        return fs.load_array(f"{place}.heads.npy", mmap_mode="r"), fs.load_array(f"{place}.ids.npy", mmap_mode="r")
 
     def id(self, number: int, document: int) -> str:
         """Return the id of a document of any span."""
@@ -569,7 +580,7 @@ class _Span:
                 self._lose(stage, document, BadRecord(reason, detail))
         self.passed += 1
         place = self.folder / DECIDED / f"{stage.name}.{self.number:05d}"
-        found, cuts = np.load(f"{place}.verdicts.npy"), np.load(f"{place}.cuts.npy")
+        found, cuts = fs.load_array(f"{place}.verdicts.npy"), fs.load_array(f"{place}.cuts.npy")
         for verdict in found[found["copies"] == 0]:
             self._lose(stage, int(verdict["document"]), self._drop(stage, verdict))
         self._cut(stage, cuts)

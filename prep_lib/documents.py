@@ -12,6 +12,8 @@ A folder of verdicts (`decide.decide_files`) is opened alike: it has no texts, a
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +26,7 @@ import orjson
 import xxhash
 
 from prep_lib import files as fs
-from prep_lib import inputs, rejected, verdicts
+from prep_lib import inputs, rejected, remote, verdicts
 from prep_lib.errors import BadInput, BadRecord
 from prep_lib.ledger import Ledger
 from prep_lib.record import Document
@@ -63,6 +65,21 @@ def id_hash(name: str) -> int:
     return xxhash.xxh3_64_intdigest(name.encode("utf-8", "surrogatepass"))
 
 
+def sampled(files: Sequence[str | Path] | str | Path) -> float:
+    """Return the share of all records that is in some folders of documents, where a sample was drawn; 1.0: everything.
+
+    Parameters
+    ----------
+    files : path or sequence of paths
+        Whatever is no such folder counts as everything.
+    """
+    shares = [1.0]
+    for folder in [files] if isinstance(files, str | Path) else files:
+        with contextlib.suppress(OSError, ValueError):
+            shares.append(json.loads(Path(folder, NAME).read_bytes()).get("sample") or 1.0)
+    return min(shares)
+
+
 @dataclass(frozen=True)
 class Found:
     """What became of one document in a folder.
@@ -96,14 +113,15 @@ class Documents:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder = fs.place(folder)
         try:
             self.ledger = Ledger.from_json((self.folder / LEDGER).read_bytes())
             self.contents: dict[str, Any] = json.loads((self.folder / NAME).read_bytes())
             parts = [] if self.decided else self.contents["parts"]
             self.parts = [self.folder / part["file"] for part in parts]
             self.size = self.contents["documents"] if self.decided else sum(part["documents"] for part in parts)
-            missing = [part["file"] for part in parts if not _is_there(self.folder, part)]
+            size = remote.sizes(self.folder)
+            missing = [part["file"] for part in parts if size(part["file"]) != part["bytes"]]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadInput(
                 f"documents: {self.folder} is no complete folder of documents ({type(error).__name__}); run the "
@@ -154,11 +172,16 @@ class Documents:
         (documents the judge saw,) structured
             See `numbers_dtype`; in the order of the parts.
         """
-        told = self.contents["measured"].get(judge)
-        if told is None:
+        whole = [*self._tables(judge)]
+        empty = np.empty(0, numbers_dtype(self.contents["measured"][judge]["signals"]))
+        return np.concatenate([empty, *whole])
+
+    def _tables(self, judge: str) -> Iterator[np.ndarray]:
+        """Yield what a judge measured, part by part, mapped: of millions of documents a few columns are wanted."""
+        if judge not in self.contents["measured"]:
             raise BadInput(f"documents: nothing in {self.folder.name} was measured by {judge!r}")
-        files = [self.folder / f"{path.name.split('.')[0]}.{judge}.npy" for path in self.parts]
-        return np.concatenate([np.empty(0, numbers_dtype(told["signals"])), *(np.load(file) for file in files)])
+        for path in self.parts:
+            yield fs.load_array(self.folder / f"{path.name.split('.')[0]}.{judge}.npy", "r")
 
     def funnel(self, judge: str = "quality") -> list[dict[str, Any]]:
         """Return what a judge decided, by language.
@@ -169,21 +192,22 @@ class Documents:
             ``language``, ``reason`` (``kept``, ``kept, lines cut``, or why they went, in the order of the rules),
             ``documents``, ``characters`` (as the judge got them).
         """
-        table, reasons = self.numbers(judge), [*self.reasons[judge], "kept, lines cut", "kept"]
-        rows: list[dict[str, Any]] = []
-        for language in np.unique(table["language"]):
-            mine = table[table["language"] == language]
-            for code, reason in enumerate(reasons):
-                # The last two have the codes -2 and -1.
-                found = mine["verdict"] == (code if code < len(reasons) - 2 else code - len(reasons))
-                if found.any():
-                    told = {
-                        "language": language.decode("utf-8", "ignore"),
-                        "reason": reason,
-                        "documents": int(found.sum()),
-                    }
-                    rows.append({**told, "characters": int(mine["characters"][found].sum())})
-        return rows
+        found: dict[bytes, np.ndarray] = {}  # documents and characters by verdict, from -2 on
+        for table in self._tables(judge):
+            codes, characters = table["verdict"].astype(np.int64) - CUT, table["characters"]
+            languages, which = np.unique(table["language"], return_inverse=True)
+            for at, language in enumerate(languages):
+                mine, size = which == at, len(self.reasons[judge]) + 2
+                counts = [np.bincount(codes[mine], weights, size) for weights in (None, characters[mine])]
+                found[language] = found.get(language, np.zeros((2, size), np.int64)) + np.array(counts, np.int64)
+        reasons = [*self.reasons[judge], "kept, lines cut", "kept"]
+        return [
+            {"language": language.decode("utf-8", "ignore"), "reason": reason, "documents": n, "characters": size}
+            for language in sorted(found)
+            # The last two have the codes -2 and -1.
+            for reason, n, size in zip(reasons, *np.roll(found[language], CUT, axis=1).tolist(), strict=True)
+            if n
+        ]
 
     def _lines(self) -> Iterator[bytes]:
         for path in self.parts:
@@ -207,20 +231,16 @@ class Documents:
     def _measured(self, name: str) -> dict[str, dict[str, float]]:
         out: dict[str, dict[str, float]] = {}
         for judge, told in self.contents["measured"].items():
-            table = self.numbers(judge)
-            for row in table[table["id"] == id_hash(name)][:1]:
+            rows = (table[table["id"] == id_hash(name)][:1] for table in self._tables(judge))
+            for row in itertools.chain.from_iterable(rows):
                 out[judge] = {signal: float(row[signal]) for signal in told["signals"] if not np.isnan(row[signal])}
+                break
         return out
 
     @cached_property
     def reasons(self) -> dict[str, list[str]]:
         """The reasons of every measuring judge, in the order the verdict column counts them."""
         return {judge: list(told["reasons"]) for judge, told in self.contents["measured"].items()}
-
-
-def _is_there(folder: Path, part: dict[str, Any]) -> bool:
-    path = folder / part["file"]
-    return path.is_file() and path.stat().st_size == part["bytes"]
 
 
 def input_names(folder: str | Path) -> list[str]:

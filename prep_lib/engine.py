@@ -9,6 +9,7 @@
     again    same key, same files      not run
              another key               the record goes first, then the files, then it runs
 
+In a store of objects, which has no renames, the worker sends its files under their names, and the record follows.
 A worker that dies costs what was in flight: it runs again, then in halves until the culprit flies alone, and a task
 that takes its worker down twice alone fails by name. When this process dies its workers see it within a second and end.
 Only this process renames and records, so an orphan can never finish anything.
@@ -31,14 +32,16 @@ import threading
 import time
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from prep_lib.errors import BadInput, BadParameter, PrepError, RunLocked, TaskFailed, unknown
-from prep_lib.files import is_temporary, space_for, write_whole
+from prep_lib import cluster, remote
+from prep_lib.cluster import ONE_THREAD, Cluster, Lost, Parcel
+from prep_lib.errors import BadInput, BadParameter, PrepError, RunLocked, StoreFailed, TaskFailed, unknown
+from prep_lib.files import is_temporary, place, space_for, write_whole
 from prep_lib.keys import Key, changed
 
 #: Our own corner of an output folder: the lock, the records of finished tasks, what is being written.
@@ -46,8 +49,17 @@ HIDDEN = ".prep"
 
 ENGINES = ("processes", "inline")
 
+#: Tasks in flight for each core of a cluster: the next one is there when one ends.
+AHEAD = 2
+
+#: No process has this number: the parent of a task whose worker outlives it.
+NOBODY = -1
+
 #: Tasks an executor handed in gets at once: enough for a large cluster, few enough to wait for them together.
 IN_FLIGHT = 1000
+
+#: Seconds without a sign of life after which the owner of a folder in a store counts as dead.
+SILENT = 60
 
 #: So many tasks that take their workers down are not bad luck with the data: the run stops.
 LOST = 3
@@ -169,11 +181,12 @@ def parse_bytes(value: int | str) -> int:
 def lock(folder: str | Path, kind: str = "") -> Iterator[None]:
     """Hold a folder while the block runs.
 
-    The system lets go of the lock when its owner dies, so a dead owner's is taken over, with one line that names it.
+    A dead owner's lock is taken over, with one line that names it: the system lets go of it, and in a store of objects
+    it counts as dead after a minute without a sign of life.
 
     Parameters
     ----------
-    folder : path
+    folder : path or fsspec address
     kind : str
         What writes there, if it removes what it wrote before: a folder belongs to the first that comes. Empty: nothing
         is removed.
@@ -185,9 +198,22 @@ def lock(folder: str | Path, kind: str = "") -> Iterator[None]:
     BadInput
         If another kind of work writes there: its files would be taken for old ones of this.
     """
+    folder = place(folder)
+    with _held(folder) if isinstance(folder, Path) else _held_in_store(folder):
+        if kind:
+            _claim(folder, kind)
+        try:
+            _sweep(folder)
+            yield
+        finally:
+            _sweep(folder)
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
     import filelock
 
-    folder, hidden = Path(folder), Path(folder, HIDDEN)
+    hidden = folder / HIDDEN
     held, owner = filelock.FileLock(hidden / "lock", thread_local=False), hidden / "owner.json"
     try:
         with space_for(hidden / "lock"):
@@ -197,26 +223,83 @@ def lock(folder: str | Path, kind: str = "") -> Iterator[None]:
         raise RunLocked(f"engine: {folder} is in use by {_owner(owner)}; wait for it, or use another folder") from None
     stop = threading.Event()
     try:
-        if kind:
-            _claim(folder, kind)
         if owner.exists():
             emit("note", text=f"took over the lock of {_owner(owner)}, which is gone")
-        _sweep(folder)
         with space_for(owner):
-            _write_owner(owner)
-        threading.Thread(target=_heartbeat, args=(owner, stop), daemon=True).start()
+            owner.write_text(json.dumps(_myself()), "utf-8")
+        threading.Thread(target=_heartbeat, args=(lambda: os.utime(owner), stop), daemon=True).start()
         yield
     finally:
         stop.set()
-        _sweep(folder)
         owner.unlink(missing_ok=True)
         held.release()
+
+
+@contextlib.contextmanager
+def _held_in_store(folder: Path) -> Iterator[None]:
+    """Hold a folder of a store, which has no locks.
+
+    Whoever comes lays down an object that tells who it is, and then looks who else has. One that has shown a sign of
+    life within `SILENT` seconds, by the store's own clock, is respected; of two who come at the same moment, at least
+    one sees the other and gives way. What remains is an owner that was silent for a minute and then goes on (its
+    machine slept, its network was gone): it may write what the next one has begun to write anew.
+    """
+    owners = folder / HIDDEN / "owners"
+    mine, stop = owners / f"{os.urandom(16).hex()}.json", threading.Event()
+    mine.write_text(json.dumps(_myself()), "utf-8")
+    try:
+        for other, who, silent in _others(owners, mine):
+            told = f"process {who.get('process')} on {who.get('host')} (last sign of life {silent:.0f} s ago)"
+            if not _is_gone(who, silent):
+                raise RunLocked(f"engine: {folder} is in use by {told}; wait for it, or use another folder")
+            emit("note", text=f"took over the lock of {told}, which is gone")
+            other.unlink(missing_ok=True)
+        threading.Thread(target=_heartbeat, args=(lambda: _show_life(mine), stop), daemon=True).start()
+        yield
+    finally:
+        stop.set()
+        with contextlib.suppress(StoreFailed):
+            mine.unlink(missing_ok=True)
+
+
+def _others(owners: Path, mine: Path) -> Iterator[tuple[Path, dict[str, Any], float]]:
+    """Yield who else has laid down an object, what it tells, and the seconds since it was written."""
+    there = remote.written(owners)
+    for name in sorted(there.keys() - {mine.name}):
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            who = json.loads((owners / name).read_bytes())
+            yield owners / name, who, max(0.0, there[mine.name] - there[name])
+
+
+def _is_gone(who: Mapping[str, Any], silent: float) -> bool:
+    if silent > SILENT:
+        return True
+    # On the same machine nobody need wait for the minute to pass.
+    return bool(_machine()) and who.get("machine") == _machine() and not remote.lives(int(who["process"]))
+
+
+def _show_life(mine: Path) -> None:
+    # Whoever was taken over stays so.
+    if mine.exists():
+        mine.write_text(json.dumps(_myself()), "utf-8")
+
+
+def _myself() -> dict[str, Any]:
+    return {"host": socket.gethostname(), "process": os.getpid(), "machine": _machine()}
+
+
+def _machine() -> str:
+    """Return what tells this machine, and who sees its processes, from others; empty if it does not say."""
+    try:
+        return f"{Path('/proc/sys/kernel/random/boot_id').read_text().strip()} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
 
 
 def kind_of(folder: str | Path) -> str:
     """Return the kind of work a folder belongs to, as `lock` was told; empty if to none."""
     with contextlib.suppress(OSError):
-        return Path(folder, HIDDEN, "kind").read_text("utf-8")
+        return (place(folder) / HIDDEN / "kind").read_text("utf-8")
     return ""
 
 
@@ -230,22 +313,19 @@ def _claim(folder: Path, kind: str) -> None:
 def _sweep(folder: Path) -> None:
     """Remove what a killed process left half written; only whoever holds the lock may."""
     hidden = folder / HIDDEN
-    shutil.rmtree(hidden / "tmp", ignore_errors=True)
-    for place in (folder, hidden, hidden / "tasks"):
-        for path in place.glob(".*.tmp"):
+    remote.remove_folder(hidden / "tmp")
+    remote.forget_copies(folder)
+    for where in (folder, hidden, hidden / "tasks") if isinstance(folder, Path) else ():
+        for path in where.glob(".*.tmp"):
             with contextlib.suppress(OSError):
                 if is_temporary(path.name):
                     path.unlink()
 
 
-def _write_owner(path: Path) -> None:
-    path.write_text(json.dumps({"host": socket.gethostname(), "process": os.getpid()}), "utf-8")
-
-
-def _heartbeat(path: Path, stop: threading.Event) -> None:
+def _heartbeat(show_life: Callable[[], None], stop: threading.Event) -> None:
     while not stop.wait(5):
-        with contextlib.suppress(OSError):
-            os.utime(path)
+        with contextlib.suppress(OSError, StoreFailed):
+            show_life()
 
 
 def _owner(path: Path) -> str:
@@ -302,55 +382,55 @@ class _Store:
     def path(self, task: Task) -> Path:
         return self.folder / HIDDEN / "tasks" / f"{task.name}.json"
 
-    def finished(self, task: Task) -> dict[str, Any] | None:
-        """Return the result of a task that is done and still fits; forget one that does not."""
-        record = self._record(task)
-        differs = self._differs(task, record) if record else []
-        if record and not differs:
-            return record["result"]
-        if differs:
-            self.redone["; ".join(differs)] += 1
-        self._forget(task, record)
-        return None
+    def finished(self, tasks: Sequence[Task]) -> dict[str, dict[str, Any]]:
+        """Return the results of the tasks that are done and still fit; forget those that do not."""
+        size, results, old = remote.sizes(self.folder), dict[str, dict[str, Any]](), list[tuple[Task, Any]]()
+        known = [task for task in tasks if size(f"{HIDDEN}/tasks/{task.name}.json") is not None]
+        records = dict(zip((task.name for task in known), remote.read_many(map(self.path, known)), strict=True))
+        for task in tasks:
+            record = _record(records.get(task.name))
+            differs = self._differs(task, record, size) if record else []
+            if record and not differs:
+                results[task.name] = record["result"]
+                continue
+            if differs:
+                self.redone["; ".join(differs)] += 1
+            old.append((task, record))
+        # All records go before any output does.
+        remote.remove(self.path(task) for task, _ in old if task.name in records)
+        names = {name: None for task, record in old for name in (*task.outputs, *record.get("outputs", ()))}
+        remote.remove(self.folder / name for name in names if size(name) is not None)
+        return results
 
-    def _record(self, task: Task) -> dict[str, Any]:
-        try:
-            record = json.loads(self.path(task).read_bytes())
-            return record if {"key", "outputs", "result"} <= record.keys() else {}
-        except (OSError, ValueError, AttributeError):
-            return {}
-
-    def _differs(self, task: Task, record: Mapping[str, Any]) -> list[str]:
+    def _differs(self, task: Task, record: Mapping[str, Any], size: Callable[[str], int | None]) -> list[str]:
         differs = changed(record["key"] or {}, task.key) if task.key else ["a function that cannot be digested"]
         if self.keep_old and all(part.startswith("code of") for part in differs):
             differs = []
-        whole = all(_size(self.folder / name) == size for name, size in record["outputs"].items())
+        whole = all(size(name) == told for name, told in record["outputs"].items())
         if not whole or set(record["outputs"]) != set(task.outputs):
             differs = [*differs, "missing or cut outputs"]
         return differs
 
-    def _forget(self, task: Task, record: Mapping[str, Any]) -> None:
-        self.path(task).unlink(missing_ok=True)
-        for name in {*task.outputs, *record.get("outputs", ())}:
-            (self.folder / name).unlink(missing_ok=True)
-
     def commit(self, task: Task, out: Path, result: dict[str, Any]) -> None:
         with space_for(self.folder / task.name):
-            for name in task.outputs:
+            # To a store the worker has sent them.
+            for name in task.outputs if isinstance(out, Path) else ():
                 target = self.folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(out / target.name, target)
-            shutil.rmtree(out, ignore_errors=True)
-            outputs = {name: _size(self.folder / name) for name in task.outputs}
+            if isinstance(out, Path):
+                shutil.rmtree(out, ignore_errors=True)
+            outputs = {name: (self.folder / name).stat().st_size for name in task.outputs}
             with write_whole(self.path(task), "w") as file:
                 json.dump({"key": task.key, "outputs": outputs, "result": result}, file, indent=1)
 
 
-def _size(path: Path) -> int | None:
+def _record(text: bytes | None) -> dict[str, Any]:
     try:
-        return path.stat().st_size
-    except OSError:
-        return None
+        record = json.loads(text or b"")
+        return record if {"key", "outputs", "result"} <= record.keys() else {}
+    except (ValueError, AttributeError):
+        return {}
 
 
 def run_tasks(
@@ -395,8 +475,8 @@ def run_tasks(
     """
     _check_apart([task.name for task in tasks], f"{stage}: two tasks are named")
     _check_apart([name for task in tasks for name in task.outputs], f"{stage}: two tasks write")
-    store, began = _Store(Path(folder), keep_old), time.monotonic()
-    results = {task.name: result for task in tasks if (result := store.finished(task)) is not None}
+    store, began = _Store(place(folder), keep_old), time.monotonic()
+    results = store.finished(tasks)
     for why, count in store.redone.items():
         emit("note", text=f"{stage}: {count} of {len(tasks)} finished tasks are redone: {why}")
     emit("begin", stage=stage, tasks=len(tasks), done=len(results))
@@ -423,43 +503,86 @@ def _check_apart(names: Sequence[str], what: str) -> None:
 
 
 _Done = tuple[Task, Path, dict[str, Any], float]
+_Fallen = tuple[Task, BrokenExecutor]
 
 
 class Crew:
-    """Whoever runs tasks: worker processes, this process, or an executor handed in.
+    """Whoever runs tasks: worker processes, this process, a cluster, or an executor handed in.
 
     Parameters
     ----------
-    engine : "processes", "inline" or concurrent.futures.Executor
-        All give the same bytes.
+    engine : "processes", "inline", "dask:tcp://host:8786", "ray", "ray:host:6379" or concurrent.futures.Executor
+        All give the same bytes. Of a cluster see `cluster.parse`.
     workers : int or None
-        None: `default_workers`; an executor handed in gets `IN_FLIGHT` tasks at once and uses the workers it has.
+        None: `default_workers`, or as many as a cluster has cores; an executor handed in gets `IN_FLIGHT` tasks at once
+        and uses the workers it has.
 
-    Use it as a context manager: worker processes live as long as the block, and none is left behind it. An executor
-    handed in, and its workers, are its owner's to end.
+    Use it as a context manager: worker processes live as long as the block, and none is left behind it. A cluster, an
+    executor handed in, and their workers, are their owner's to end.
     """
 
     def __init__(self, engine: str | Executor = "processes", workers: int | None = None) -> None:
-        if isinstance(engine, str) and engine not in ENGINES:
-            raise unknown("engine", "engine", engine, ENGINES)
+        self._on_cluster = isinstance(engine, str) and cluster.parse(engine) is not None
+        if isinstance(engine, str) and engine not in ENGINES and not self._on_cluster:
+            raise unknown("engine", "engine", engine, (*ENGINES, *cluster.KINDS))
         if workers is not None and workers < 1:
             raise BadParameter(f"engine: workers must be at least 1, or None for this machine's share; got {workers}")
-        self.engine, self.workers = engine, workers or default_workers()
-        self._room = self.workers if workers or isinstance(engine, str) else IN_FLIGHT
+        self.engine, self._asked, self._local = engine, workers, workers or default_workers()
         self._pool: Executor | None = None
+        self._cluster: Cluster | None = None
+        self._seen: set[Path] = set()
+        self._laid: dict[tuple[Path, int], tuple[Any, Any]] = {}
+
+    @property
+    def workers(self) -> int:
+        """How many work at once; a cluster is asked when it is connected to."""
+        return self._asked or (self._connected().cores if self._on_cluster else self._local)
+
+    @property
+    def _room(self) -> int:
+        if self._on_cluster:
+            return self._asked or AHEAD * self._connected().cores
+        return self._local if self._asked or isinstance(self.engine, str) else IN_FLIGHT
+
+    def limit(self, count: int) -> None:
+        """Let at most so many work; one alone is this process, unless it was somebody else's to say."""
+        self._asked = self._local = count
+        if self.engine == "processes" and count == 1:
+            self.engine = "inline"
+
+    def meet(self, folder: Path) -> None:
+        """Make sure, once a folder, that every worker of a cluster is as this process and sees this folder."""
+        if self._on_cluster and folder not in self._seen:
+            self._connected().check(folder)
+            self._seen.add(folder)
+
+    def _connected(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster, self._seen = cluster.connect(str(self.engine)), set()
+        return self._cluster
 
     def __enter__(self) -> Crew:
+        if self._on_cluster:
+            self._connected()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._close(kill=kind is not None)
 
+    def check_reach(self, paths: Iterable[object]) -> None:
+        """Refuse what the workers cannot see: a file system that lives in the memory of this process."""
+        alone = self.engine == "inline" or isinstance(self.engine, ThreadPoolExecutor)
+        if not alone and (path := remote.only_here(paths)):
+            raise BadParameter(f"engine: {path} lives in the memory of one process; use engine='inline'")
+
     def run(self, stage: str, tasks: Sequence[Task], folder: Path) -> Generator[_Done, None, None]:
         """Yield every task with the folder it wrote, its result and the seconds it took, as they finish."""
+        self.check_reach([folder])
         scratch = folder / HIDDEN / "tmp"
         with space_for(scratch):
             scratch.mkdir(parents=True, exist_ok=True)
         try:
+            self.meet(scratch)
             if self.engine == "inline":
                 for task in tasks:
                     yield task, *_collect(_attempt(stage, task, scratch))
@@ -470,28 +593,37 @@ class Crew:
             raise
 
     def _parallel(self, stage: str, tasks: Sequence[Task], scratch: Path) -> Iterator[_Done]:
-        groups, deaths, lost = deque([deque(tasks)]), _Deaths(stage), list[str]()
+        chances = 1 if self._on_cluster else 2
+        groups, deaths, lost = deque([deque(tasks)]), _Deaths(stage, chances), list[str]()
         while groups and len(lost) < LOST:
             fallen = yield from self._fly(stage, groups[0], scratch)
             if not groups[0]:
                 groups.popleft()
             if fallen:
-                self._close(kill=True)
-                if not isinstance(self.engine, str):
-                    raise TaskFailed(f"{stage}: the executor broke while it ran {_names(fallen)}; hand in a new one")
-                again = deaths.regroup(fallen)
+                self._mend(stage, fallen)
+                again = deaths.regroup([task for task, _ in fallen])
                 groups.extendleft(reversed(again))
-                lost += [] if again else [fallen[0].name]
+                lost += [] if again else [fallen[0][0].name]
         if lost:
             raise TaskFailed(
-                f"{stage}: task {', '.join(lost)} took its worker down twice while it ran alone (killed, or out of "
-                "memory); use fewer workers or a smaller memory_budget"
+                f"{stage}: task {', '.join(lost)} took its worker down{' twice' * (chances > 1)} while it ran alone "
+                "(killed, or out of memory); use fewer workers or a smaller memory_budget"
             )
 
-    def _fly(self, stage: str, waiting: deque[Task], scratch: Path) -> Generator[_Done, None, list[Task]]:
+    def _mend(self, stage: str, fallen: Sequence[_Fallen]) -> None:
+        """Make sure that there is somebody to run tasks that came back."""
+        names = _names([task for task, _ in fallen])
+        if gone := next((error for _, error in fallen if isinstance(error, Lost)), None):
+            raise TaskFailed(f"{stage}: {gone} while it ran {names}; finished tasks are kept, the same command goes on")
+        if not isinstance(self.engine, str):
+            raise TaskFailed(f"{stage}: the executor broke while it ran {names}; hand in a new one")
+        if not self._on_cluster:
+            self._close(kill=True)
+
+    def _fly(self, stage: str, waiting: deque[Task], scratch: Path) -> Generator[_Done, None, list[_Fallen]]:
         """Run the waiting tasks; if the pool breaks return those that were in flight, and leave the others waiting."""
         flying: dict[Future[Any], Task] = {}
-        fallen, failed = list[Task](), list[PrepError]()
+        fallen, failed = list[_Fallen](), list[PrepError]()
         try:
             while flying or (waiting and not fallen and not failed):
                 while waiting and not fallen and not failed and len(flying) < self._room:
@@ -504,14 +636,15 @@ class Crew:
                     task = flying.pop(future)
                     try:
                         yield task, *_collect(_outcome(stage, task, future))
-                    except BrokenExecutor:
-                        fallen.append(task)
+                    except BrokenExecutor as error:
+                        fallen.append((task, error))
                     except PrepError as error:
                         failed.append(error)
                         # Those that have begun may finish, and are kept.
                         flying = {future: task for future, task in flying.items() if not future.cancel()}
         finally:
-            for future in flying:
+            # The last first: or what waits would begin in the place of what is stopped.
+            for future in reversed(flying):
                 future.cancel()
         if failed:
             raise failed[0]
@@ -523,10 +656,15 @@ class Crew:
         import cloudpickle
 
         try:
-            packed = cloudpickle.dumps(replace(task, key=None))
+            args = task.args
+            if self._on_cluster:
+                args = {name: cluster.lay_down(value, scratch, self._laid) for name, value in args.items()}
+            packed = cloudpickle.dumps(replace(task, args=args, key=None))
         except Exception as error:
             raise TaskFailed(f"{stage}: task {task.name} cannot be sent to a worker: {error}") from error
         try:
+            if self._on_cluster:
+                return self._connected().submit(_work, stage, task.name, packed, scratch, NOBODY)
             if not isinstance(self.engine, str):
                 return self.engine.submit(_work, stage, task.name, packed, scratch, os.getpid())
             with _interrupt_waits():
@@ -546,7 +684,7 @@ class Crew:
             # It renews a worker that has grown by 300 MB, which one that holds a tokenizer does: nobody need know.
             warnings.filterwarnings("ignore", "A worker was restarted", UserWarning)
             self._pool = loky.ProcessPoolExecutor(
-                self.workers, initializer=_begin_worker, initargs=(os.getpid(), list(sys.path)), env=_ONE_THREAD
+                self._local, initializer=_begin_worker, initargs=(os.getpid(), list(sys.path)), env=ONE_THREAD
             )
         return self._pool
 
@@ -554,13 +692,24 @@ class Crew:
         if self._pool is not None:
             pool, self._pool = self._pool, None
             pool.shutdown(wait=True, kill_workers=kill)  # type: ignore[call-arg]
+        if self._cluster is not None:
+            connected, self._cluster = self._cluster, None
+            connected.shutdown()
 
 
 class _Deaths:
-    """Who was in flight when a worker died, and who flies with whom next."""
+    """Who was in flight when a worker died, and who flies with whom next.
 
-    def __init__(self, stage: str) -> None:
-        self.stage, self.seen, self.alone = stage, Counter[str](), Counter[str]()
+    Parameters
+    ----------
+    stage : str
+    chances : int
+        How often a task may fall while it flies alone.
+    """
+
+    def __init__(self, stage: str, chances: int) -> None:
+        self.stage, self.chances = stage, chances
+        self.seen, self.alone = Counter[str](), Counter[str]()
 
     def regroup(self, fallen: Sequence[Task]) -> list[deque[Task]]:
         """Return the groups in which the fallen run again; none for one that fell twice alone."""
@@ -568,7 +717,7 @@ class _Deaths:
         self.seen.update(task.name for task in fallen)
         if len(fallen) == 1:
             self.alone[fallen[0].name] += 1
-            if self.alone[fallen[0].name] > 1:
+            if self.alone[fallen[0].name] >= self.chances:
                 return []
         emit("note", text=f"{self.stage}: a worker died (killed, or out of memory); {_names(fallen)} run again")
         # Once is chance, so all fly together and little time is lost; from the second time on the culprit is sought.
@@ -599,12 +748,6 @@ def _failure(stage: str, name: str, error: BaseException) -> TaskFailed:
 
 
 # In a worker
-
-#: Parallelism is ours, one process a core; a library that starts its own threads inside would fight it.
-_ONE_THREAD = {
-    **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMEXPR", "NUMBA", "RAYON")},
-    "TOKENIZERS_PARALLELISM": "false",
-}
 
 
 @contextlib.contextmanager
@@ -656,6 +799,8 @@ def _work(stage: str, name: str, packed: bytes, scratch: Path, parent: int) -> t
         _end_with(parent)
     try:
         task = pickle.loads(packed)
+        args = {name: each.unpacked() if isinstance(each, Parcel) else each for name, each in task.args.items()}
+        task = replace(task, args=args)
     except Exception as error:
         raise TaskFailed(f"{stage}: task {name} cannot be loaded by a worker: {error}") from error
     return _attempt(stage, task, scratch)
@@ -666,12 +811,19 @@ def _attempt(stage: str, task: Task, scratch: Path) -> tuple[Path, float]:
     began, out = time.monotonic(), None
     try:
         with space_for(scratch.parent.parent / task.name):
-            out = Path(tempfile.mkdtemp(prefix=f"{task.name}-", dir=scratch))
+            if isinstance(scratch, Path):
+                out = Path(tempfile.mkdtemp(prefix=f"{task.name}-", dir=scratch))
+            else:
+                out = remote.scratch(task.name)
             result = task.work(**task.args, out=out)
             _check_outputs(stage, task, out, result)
-            _flush(out)
-            _result_path(out).write_text(json.dumps(result), "utf-8")
-            return out, time.monotonic() - began
+            told = out if isinstance(scratch, Path) else scratch / out.name
+            if isinstance(scratch, Path):
+                _flush(out)
+            else:
+                _send(task, out, scratch.parent.parent)
+            _result_path(told).write_text(json.dumps(result), "utf-8")
+            return told, time.monotonic() - began
     except BaseException as error:
         if out is not None:
             shutil.rmtree(out, ignore_errors=True)
@@ -696,6 +848,12 @@ def _flush(out: Path) -> None:
     for path in out.iterdir():
         with open(path, "rb+") as file:
             os.fsync(file.fileno())
+
+
+def _send(task: Task, out: Path, folder: Path) -> None:
+    """Put the files of a task under their names in a store: each appears whole, and the record comes after all."""
+    remote.many(lambda name: (folder / name).send(out / Path(name).name), task.outputs)
+    shutil.rmtree(out, ignore_errors=True)
 
 
 def _result_path(out: Path) -> Path:

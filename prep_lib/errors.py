@@ -13,6 +13,7 @@
     ├── TaskFailed           a task raised, or took its worker down twice
     ├── RunLocked            another process works in this folder
     ├── NoSpace              the disk is full
+    ├── StoreFailed          a file system behind an address cannot be reached, or says no
     ├── AcceleratorMismatch  the fast tokenizer gave other ids than the reference
     └── NotebookFailed       a notebook stopped; the message names stage, cell and cause
 
@@ -23,6 +24,7 @@ same line stands where the traceback would be.
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 import traceback
 from collections.abc import Iterable
@@ -38,9 +40,18 @@ class PrepError(Exception):
     prep_lib.errors.PrepError: pack: nothing to do
     """
 
+    def __init__(self, *told: object) -> None:
+        super().__init__(*(_bare(text) if isinstance(text, str) and "://" in text else text for text in told))
+
     def _render_traceback_(self) -> list[str]:
         """Tell IPython what to show: our one line, the traceback folded away behind one call."""
         return [f"{type(self).__name__}: {self}", "  (the whole traceback: prep_lib.errors.last_traceback())"]
+
+
+def _bare(text: str) -> str:
+    """Return a message without what addresses in it tell of who asks: user, password, signature."""
+    text = re.sub(r"(?<=://)[^/@\s]+@", "", text)
+    return re.sub(r"(https?://[^\s?]*)\?\S*(?i:sign|sig|token|key|credential)\S*", r"\1", text)
 
 
 class BadParameter(PrepError, ValueError):
@@ -119,6 +130,10 @@ class RunLocked(PrepError):
 
 class NoSpace(PrepError):
     """The disk is full; what was finished is kept and the same command continues."""
+
+
+class StoreFailed(PrepError):
+    """A file system behind an address cannot be reached, or says no; what was finished is kept."""
 
 
 class AcceleratorMismatch(PrepError):

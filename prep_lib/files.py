@@ -1,6 +1,7 @@
 """Files written whole or not at all, digested, opened, and read line by line.
 
 write_whole("a.jsonl")     .a.jsonl.4711.tmp ──fsync──▶ rename ──▶ a.jsonl      a kill leaves no half file
+write_whole("s3://b/a")    a temporary file here ──sent whole──▶ s3://b/a
 
 survey("a.jsonl")          one pass: sha256, lines, and spans that end at line ends
     ├── Span 0   bytes [0, 128 MiB + rest of a line)      first line 1
@@ -17,15 +18,20 @@ import io
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
+import numpy as np
 import zstandard
 from isal import isal_zlib
 
+from prep_lib import remote
 from prep_lib.errors import BadInput, BadRecord, DamagedStream, NoSpace
+from prep_lib.remote import absolute as absolute
+from prep_lib.remote import is_remote, local, place
 
 #: Bytes of input to a task: two big files keep 64 cores busy, and a kill costs about a minute. A constant of the
 #: format, because which span a row fell into must never depend on the machine.
@@ -50,7 +56,7 @@ def write_whole(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
 
     Parameters
     ----------
-    path : path
+    path : path or fsspec address
         The parent folder is made if it is not there.
     mode : "wb" or "w"
         Text is UTF-8 with plain line feeds on every system.
@@ -69,19 +75,34 @@ def write_whole(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
     >>> [found.name for found in folder.iterdir()]
     ['a.txt']
     """
-    path = Path(path)
+    path = place(path)
     text = {"encoding": "utf-8", "newline": "\n"} if "b" not in mode else {}
     with space_for(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = temporary_name(path)
+        temporary = _temporary(path)
         try:
             with open(temporary, mode, **text) as file:  # type: ignore[call-overload]
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, path)
+            replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def _temporary(path: Path) -> Path:
+    if isinstance(path, remote.Remote):
+        return remote.own_corner() / temporary_name(Path(path.name)).name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return temporary_name(path)
+
+
+def replace(file: Path, path: Path) -> None:
+    """Give a finished file of this machine its name: by a rename, or by sending it to the store that `path` is in."""
+    if isinstance(path, remote.Remote):
+        path.send(file)
+        file.unlink()
+    else:
+        os.replace(file, path)
 
 
 def temporary_name(path: Path) -> Path:
@@ -109,7 +130,7 @@ def space_for(path: str | Path) -> Iterator[None]:
         if not _is_full(error):
             raise
         raise NoSpace(
-            f"files: no space left for {Path(path).name} in {Path(path).parent}; "
+            f"files: no space left for {place(path).name} in {place(path).parent}; "
             "free some and run the same command again: what was finished is kept"
         ) from error
 
@@ -185,8 +206,8 @@ class Survey:
 
 def compression(path: str | Path) -> str | None:
     """Return "gz", "zst" or None, by the name's ending."""
-    name = str(path).split("?")[0] if "://" in str(path) else str(path)
-    ending = name.rsplit(".", 1)[-1].lower()
+    # Behind http an address may go on; elsewhere a question mark is part of a name.
+    ending = remote.without_secrets(str(path)).rsplit(".", 1)[-1].lower()
     return ending if ending in ("gz", "zst") else None
 
 
@@ -332,11 +353,7 @@ def open_bytes(path: str | Path) -> io.BufferedIOBase | IO[bytes]:
 
 def open_stored(path: str) -> IO[bytes]:
     """Open a file as it is stored, packed or not, here or behind an fsspec address."""
-    if "://" not in path:
-        return open(path, "rb", BLOCK)
-    import fsspec
-
-    return fsspec.open(path, "rb").open()
+    return place(path).open("rb") if is_remote(path) else open(path, "rb", BLOCK)
 
 
 def read_lines(span: Span) -> Iterator[tuple[int, bytes | BadRecord]]:
@@ -367,7 +384,8 @@ def read_lines(span: Span) -> Iterator[tuple[int, bytes | BadRecord]]:
                     return
         except DamagedStream as damage:
             yield number + 1, BadRecord(damage.reason, damage.detail)
-    if left:
+    # A span of a compressed file is only a limit: nobody knows its length before it is unpacked.
+    if left and not compression(span.path):
         raise BadInput(f"files: {span.path} ends {left:,} bytes before it did when it was surveyed; run again")
 
 
@@ -406,16 +424,28 @@ def stamp(path: str | Path) -> list[int]:
     OSError
         If there is no such file; behind an fsspec address too.
     """
-    if "://" not in str(path):
-        found = os.stat(path)
-        return [found.st_size, found.st_mtime_ns]
-    import fsspec
+    if is_remote(path):
+        return remote.stamp(place(path))
+    found = os.stat(path)
+    return [found.st_size, found.st_mtime_ns]
 
-    system, inside = fsspec.core.url_to_fs(str(path))
-    about = system.info(inside)
-    # Stores tell the version of an object each in their own words; any of them changes with the content.
-    told = [str(about.get(word, "")) for word in ("ETag", "etag", "LastModified", "mtime", "md5Hash", "created")]
-    return [about["size"] or 0, int.from_bytes(hashlib.sha256("|".join(told).encode()).digest()[:6])]
+
+def stamps(paths: Sequence[str]) -> dict[str, list[int]]:
+    """Return the `stamp` of every file; a store is asked once for a whole folder."""
+    far = remote.stamps(path for path in paths if is_remote(path))
+    return {path: far[path] if path in far else stamp(path) for path in paths}
+
+
+def load_array(path: str | Path, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
+    """Read a ``.npy`` file, here or behind an address, without letting it run code.
+
+    Parameters
+    ----------
+    path : path
+    mmap_mode : "r" or None
+        "r": it is mapped, not read; behind an address, from a copy on this machine.
+    """
+    return np.load(local(path) if is_remote(path) else path, mmap_mode=mmap_mode, allow_pickle=False)
 
 
 def as_written(path: str | Path, before: Sequence[int], sha256: str, *, rehash: bool = False) -> bool:
@@ -434,4 +464,62 @@ def as_written(path: str | Path, before: Sequence[int], sha256: str, *, rehash: 
         now = stamp(path)
     except OSError:
         return False
+    return _is_same(path, now, before, sha256, rehash)
+
+
+def harmed(folder: Path, known: Mapping[str, Sequence[Any]], *, rehash: bool = False) -> set[str]:
+    """Return which files of a folder are not as they were written; see `as_written`.
+
+    Parameters
+    ----------
+    folder : path
+    known : mapping
+        Name -> (size, time of change, sha256).
+    rehash : bool
+    """
+    there = remote.stamps_in(folder)
+    out = set()
+    for name, (size, modified, sha256) in known.items():
+        now = there(name)
+        if now is None or not _is_same(folder / name, now, (size, modified), sha256, rehash):
+            out.add(name)
+    return out
+
+
+def _is_same(path: str | Path, now: Sequence[int], before: Sequence[int], sha256: str, rehash: bool) -> bool:
     return now[0] == before[0] and ((now[1] == before[1] and not rehash) or digest(path) == sha256)
+
+
+def link_tree(source: Path, target: Path, skip: Sequence[str] = ()) -> None:
+    """Let another folder hold the same files, the disk holding them once; folders and files named in `skip` stay away.
+
+    Whoever changes one of them must write it whole, under another name first: both folders see what is written into it.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    for path in sorted(source.iterdir()):
+        if path.name in skip or is_temporary(path.name):
+            continue
+        if path.is_dir():
+            link_tree(path, target / path.name, skip)
+        else:
+            link_file(path, target / path.name)
+
+
+def link_file(source: Path, target: Path) -> None:
+    """Let another name stand for a file; where the file system has no links, for a copy of it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a").write_text("one")
+    >>> link_file(folder / "a", folder / "b")
+    >>> os.path.samefile(folder / "a", folder / "b")
+    True
+    """
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        with space_for(target):
+            shutil.copy2(source, target)

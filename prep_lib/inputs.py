@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from prep_lib import files as fs
+from prep_lib import remote
 from prep_lib.engine import HIDDEN, Crew, Task, emit, kind_of
 from prep_lib.errors import BadInput
-from prep_lib.files import Span, Survey
+from prep_lib.files import Span, Survey, is_remote
 from prep_lib.verdicts import Column, called
 
 #: Bytes of text in a byte of a compressed file, about.
@@ -39,6 +40,9 @@ OPENING = 2**14
 #: The kind of a folder that `pipeline.run_files` writes, see `engine.lock`: its parts are its data; what lies beside
 #: them (the ledger, the rejected) is not.
 DOCUMENTS = "a run of stages"
+
+#: What such a run wrote, and when: a rerun sees whether it is still so, and a reader need not digest it.
+WRITTEN = f"{HIDDEN}/written.json"
 
 #: Files whose records have numbers: what a build and a decision read.
 NUMBERED = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson", ".ndjson.gz", ".ndjson.zst", ".parquet")
@@ -120,11 +124,6 @@ class Source:
 # Found
 
 
-def is_remote(path: str) -> bool:
-    """Tell an fsspec address from a path of this machine."""
-    return "://" in path
-
-
 def find(
     files: Sequence[str | Path] | str | Path, endings: tuple[str, ...], *, where: str, deep: bool = False
 ) -> list[str]:
@@ -169,24 +168,22 @@ def find(
 
 
 def _found(path: str, endings: tuple[str, ...], where: str, deep: bool) -> list[str]:
-    if is_remote(path):
-        found = _remote_files(path, endings, deep)
-        return [path] if found is None else _chosen(found, path, endings, where)
-    if not os.path.isdir(path):
+    if not fs.place(path).is_dir():
         return [path]
     if kind_of(path) == DOCUMENTS:
         return _parts_of(path, where)
-    return _chosen(_walk(path, where, deep), path, endings, where)
+    return _chosen((_walk_store if is_remote(path) else _walk)(path, where, deep), path, endings, where)
 
 
 def _parts_of(folder: str, where: str) -> list[str]:
     """Return the parts of a folder of documents, all of them there."""
-    if not os.path.isfile(os.path.join(folder, "ledger.json")):
+    size = remote.sizes(fs.place(folder))
+    if size("ledger.json") is None:
         raise BadInput(f"{where}: {folder} is not complete: the run that writes it did not end; run it again")
-    told = json.loads(Path(folder, "documents.json").read_bytes())["parts"]
-    paths = [os.path.join(folder, part["file"]) for part in told]
+    told = json.loads((fs.place(folder) / "documents.json").read_bytes())["parts"]
+    paths = [str(fs.place(folder) / part["file"]) for part in told]
     for path, part in zip(paths, told, strict=True):
-        if not os.path.isfile(path) or os.path.getsize(path) != part["bytes"]:
+        if size(part["file"]) != part["bytes"]:
             raise BadInput(f"{where}: {path} is missing or cut; write {folder} again")
     return paths
 
@@ -218,14 +215,17 @@ def _is_output(place: str, name: str, where: str) -> bool:
     return found
 
 
-def _remote_files(path: str, endings: tuple[str, ...], deep: bool) -> list[str] | None:
-    """Return the files in a folder behind an address; None if it is a file itself."""
-    import fsspec
-
-    system, inside = fsspec.core.url_to_fs(path)
-    if not system.isdir(inside):
-        return None
-    return [system.unstrip_protocol(name) for name in system.find(inside, maxdepth=None if deep else 1)]
+def _walk_store(folder: str, where: str, deep: bool) -> Iterator[str]:
+    """Yield the objects of a folder in a store, which is asked once; see `_walk`."""
+    there, mark = remote.Remote(folder).listing(), f"/{HIDDEN}/kind"
+    outputs = sorted(name.removesuffix(mark) for name in there if name.endswith(mark))
+    for name in outputs if deep else ():
+        emit("note", text=f"{where}: left out {os.path.basename(name)}/, which a run wrote; name it to use it")
+    for name in there:
+        folders = name.split("/")[:-1]
+        above = ["/".join(folders[: at + 1]) for at in range(len(folders))]
+        if not folders or (deep and not any(one.startswith(".") for one in folders) and not set(above) & set(outputs)):
+            yield str(remote.Remote(folder) / name)
 
 
 def _chosen(paths: Iterable[str], folder: str, endings: tuple[str, ...], where: str) -> list[str]:
@@ -278,7 +278,7 @@ def names(paths: Sequence[str], parts: Parts = one) -> list[str]:
 def _parts(path: str) -> list[str]:
     # The name as given, not where a link leads: caches of downloads link to files named by digests. One that is no
     # UTF-8 is spelled out, because every file that will hold it is UTF-8.
-    spelled = path.encode("utf-8", "backslashreplace").decode("utf-8")
+    spelled = remote.without_secrets(path).encode("utf-8", "backslashreplace").decode("utf-8")
     return spelled.split("/") if is_remote(path) else list(Path(os.path.abspath(spelled)).parts)
 
 
@@ -288,8 +288,7 @@ def source_field(path: str, field: str) -> str:
     Documents of an earlier run have their source. What their meta calls ``source`` was passed over then, and is passed
     over again; another field does what it does for any record.
     """
-    ours = not is_remote(path) and kind_of(os.path.dirname(path)) == DOCUMENTS
-    return "" if ours and field == "source" else field
+    return "" if field == "source" and kind_of(os.path.dirname(path)) == DOCUMENTS else field
 
 
 # Surveyed
@@ -329,8 +328,9 @@ def survey(
     count : bool
         True: the number of records is wanted.
     """
-    memory, stamps = folder / HIDDEN / "inputs.json", {path: fs.stamp(path) for path in paths}
-    known = {} if rehash else _remembered(memory)
+    crew.check_reach(paths)
+    memory, stamps = folder / HIDDEN / "inputs.json", _stamps(paths, where)
+    known = {} if rehash else {**_written(paths), **_remembered(memory, paths)}
     fresh = {path: now for path, now in stamps.items() if not _is_known(known.get(path), now, count)}
     cuts, items = bundles([OPENING + now[0] for now in fresh.values()]), list(fresh.items())
     args = [{"stamps": dict(items[first:last]), "count": count, "surveyor": surveyor} for first, last in cuts]
@@ -373,15 +373,35 @@ def _watched(stage: str, crew: Crew, tasks: Sequence[Task], folder: Path) -> Ite
         emit("end", stage=stage, seconds=round(time.monotonic() - began, 3))
 
 
-def _remembered(memory: Path) -> dict[str, Any]:
+def _stamps(paths: Sequence[str], where: str) -> dict[str, list[int]]:
+    try:
+        return fs.stamps(paths)
+    except FileNotFoundError as error:
+        raise BadInput(f"{where}: no such input: {error.filename or error}") from None
+
+
+def _remembered(memory: Path, paths: Sequence[str]) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError):
-        return dict(json.loads(memory.read_bytes()))
+        known = json.loads(memory.read_bytes())
+        return {path: known[name] for path in paths if (name := remote.without_secrets(path)) in known}
     return {}
+
+
+def _written(paths: Iterable[str]) -> dict[str, Any]:
+    """Return what is known of parts that a run of ours wrote: it digested them, and a part is one span."""
+    out: dict[str, Any] = {}
+    for folder in {os.path.dirname(path) for path in paths if not is_remote(path)}:
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            written = json.loads(Path(folder, WRITTEN).read_bytes()) if kind_of(folder) == DOCUMENTS else {}
+            for name, (size, modified, digest) in written.items():
+                found = {"stamp": [size, modified], "digest": digest, "size": size, "rows": None}
+                out[os.path.join(folder, name)] = {**found, "spans": [[0, None, 1]]}
+    return out
 
 
 def _remember(memory: Path, known: dict[str, Any]) -> None:
     with fs.write_whole(memory, "w") as file:
-        file.write(json.dumps(known))
+        file.write(json.dumps({remote.without_secrets(path): told for path, told in known.items()}))
 
 
 def _is_known(entry: dict[str, Any] | None, now: list[int], count: bool) -> bool:

@@ -79,22 +79,32 @@ def make_key(
 
 
 def changed(old: Key, new: Key) -> list[str]:
-    """Name the parts of a key that differ, the changed modules among them.
+    """Name the parts of a key that differ: modules and files by name, parameters with what they were and are.
 
     Examples
     --------
     >>> changed({"inputs": 1, "code": {"a": 1, "b": 2}}, {"inputs": 1, "code": {"a": 1, "b": 3}})
     ['code of b']
+    >>> changed({"parameters": {"threshold": "0.8", "seed": "1"}}, {"parameters": {"threshold": "0.85", "seed": "1"}})
+    ['threshold 0.8 -> 0.85']
     """
     out = []
     for part in sorted({*old, *new}):
         before, after = old.get(part), new.get(part)
         if before != after and isinstance(before, dict) and isinstance(after, dict):
             names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
-            out.append(f"{part} of {', '.join(names)}")
+            if part == "parameters":
+                out += [f"{name} {_seen(before.get(name))} -> {_seen(after.get(name))}" for name in names]
+            else:
+                out.append(f"{part} of {', '.join(names)}")
         elif before != after:
             out.append(part)
     return out
+
+
+def _seen(text: str | None) -> str:
+    """Return a parameter's value as a person knows it again; None: there was no such parameter."""
+    return "(none)" if text is None else text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _short(value: Any) -> str:

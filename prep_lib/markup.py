@@ -134,6 +134,24 @@ def join(parts: Iterable[object], between: str = "") -> Html:
     return Html(between.join(escape(part) for part in parts))
 
 
+class Shown(str):
+    """A number as a person reads it, which remembers what it is: a file of numbers wants no rounding.
+
+    Examples
+    --------
+    >>> Shown("12.5 %", 0.125).value
+    0.125
+    """
+
+    value: float | None
+
+    def __new__(cls, text: str, value: float | None) -> Shown:
+        """Return `text`, which stands for `value`."""
+        shown = super().__new__(cls, text)
+        shown.value = None if value is None else float(value)
+        return shown
+
+
 def number(value: float | int | None, digits: int = 1) -> str:
     """Write a number for a person; None, a number nobody has, is a dash.
 
@@ -144,7 +162,7 @@ def number(value: float | int | None, digits: int = 1) -> str:
     """
     if value is None:
         return "–"
-    return f"{value:,.{digits}f}" if isinstance(value, float) else f"{value:,}"
+    return Shown(f"{value:,.{digits}f}", value) if isinstance(value, float) else f"{value:,}"
 
 
 def percent(part: float | None, whole: float = 1.0, digits: int = 1) -> str:
@@ -155,7 +173,7 @@ def percent(part: float | None, whole: float = 1.0, digits: int = 1) -> str:
     >>> percent(1, 8), percent(0, 0)
     ('12.5 %', '–')
     """
-    return f"{100 * part / whole:,.{digits}f} %" if part is not None and whole else "–"
+    return Shown(f"{100 * part / whole:,.{digits}f} %", part / whole) if part is not None and whole else "–"
 
 
 def duration(seconds: float) -> str:
@@ -167,8 +185,8 @@ def duration(seconds: float) -> str:
     ('4 s', '7 min', '5.6 h')
     """
     if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+        return Shown(f"{seconds:.0f} s", seconds)
+    return Shown(f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h", seconds)
 
 
 def size(count: float) -> str:
@@ -180,8 +198,8 @@ def size(count: float) -> str:
     ('46 kB', '2 MB', '3.2 GB')
     """
     if count < 1e6:
-        return f"{count / 1e3:,.0f} kB"
-    return f"{count / 1e6:,.0f} MB" if count < 1e9 else f"{count / 1e9:,.1f} GB"
+        return Shown(f"{count / 1e3:,.0f} kB", count)
+    return Shown(f"{count / 1e6:,.0f} MB" if count < 1e9 else f"{count / 1e9:,.1f} GB", count)
 
 
 def table(
@@ -216,7 +234,8 @@ def table(
     lines = join(_row(cells, at == best, words) for at, cells in enumerate(rows))
     said = tag("caption", caption) if caption else ""
     grid = tag("table", Html(said), tag("thead", tag("tr", titles)), tag("tbody", lines), cls="grid")
-    return tag("div", grid, cls="wide")
+    # What scrolls must be reached by the keyboard, too.
+    return tag("div", grid, cls="wide", tabindex=0, role="group", aria_label=caption or None)
 
 
 def _side(column: int, words: int) -> str | None:
@@ -227,8 +246,31 @@ def _row(cells: Sequence[object], marked: bool, words: int) -> Html:
     shown = [number(cell) if isinstance(cell, int | float) else cell for cell in cells]
     if marked:
         shown[0] = join(("★ ", shown[0]))
-    drawn = join(tag("td", cell, cls=_side(at, words)) for at, cell in enumerate(shown))
+    drawn = join(tag("td", cell, cls=_side(at, words), data_v=_exact(cell)) for at, cell in enumerate(shown))
     return tag("tr", drawn, cls="best" if marked else None)
+
+
+def _exact(cell: object) -> str | None:
+    """The number a cell stands for where its text does not say it to the last digit."""
+    value = getattr(cell, "value", None)
+    return None if value is None or plain(str(cell)) == value else repr(int(value) if value == int(value) else value)
+
+
+def plain(text: str) -> float | None:
+    """Return the number a text is, as `number` and `percent` write it; None if it is something else.
+
+    Examples
+    --------
+    >>> plain("1,200"), plain("12.5 %"), plain("-3.25"), plain("007"), plain("1,2")
+    (1200.0, 0.125, -3.25, None, None)
+    """
+    found = _NUMBER.fullmatch(text.strip())
+    # Not divided by 100: 35.2 % is 0.352, to the last digit.
+    return float(found[1].replace(",", "") + ("e-2" if found[2] else "")) if found else None
+
+
+#: A number as a person reads it. What begins with a nought is a name, such as 007.
+_NUMBER = re.compile(r"(-?(?:0|[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d*)(?:\.\d+)?)( ?%)?")
 
 
 class Part(NamedTuple):
@@ -436,7 +478,9 @@ _RULES = """
 .prep-page>.prep{max-width:1180px;margin:0 auto;padding:20px;min-height:100vh}
 .prep h1{font:650 20px/1.3 var(--sans);margin:0 0 2px}
 .prep h2{font:650 14px/1.4 var(--sans);color:var(--dim);margin:0 0 8px}
+.prep h3{font:650 14px/1.4 var(--sans);margin:16px 0 6px}
 .prep p{margin:0 0 8px}
+.prep p.csv{margin:4px 0 10px}
 .prep .dim{color:var(--dim)}
 .prep p.sub{color:var(--dim);margin-bottom:14px}
 .prep ul.plain{list-style:none;padding-left:14px}
@@ -456,12 +500,13 @@ _RULES = """
  padding:5px 8px;border:0;border-bottom:1px solid var(--line);max-width:none}
 .prep table.grid td:not(.word),.prep table.grid td:first-child{white-space:nowrap}
 .prep table.grid th.word:nth-child(n),.prep table.grid td.word:nth-child(n){text-align:left}
-.prep table.grid th{color:var(--dim);font-weight:600;overflow-wrap:normal}
+.prep table.grid th{color:var(--dim);font-weight:600;overflow-wrap:normal;word-break:keep-all}
+.prep table.grid td.word{min-width:9ch}
 .prep table.grid tr.best td{font-weight:700}
 .prep table.dataframe{border-collapse:collapse;border:0;font:13px/1.45 var(--sans);font-variant-numeric:tabular-nums}
 .prep table.dataframe th,.prep table.dataframe td{padding:5px 10px;border:0;border-bottom:1px solid var(--line);
  text-align:left;vertical-align:top}
-.prep table.dataframe th{color:var(--dim);font-weight:600}
+.prep table.dataframe th{color:var(--dim);font-weight:600;overflow-wrap:normal;word-break:keep-all}
 .prep details{margin:6px 0}
 .prep summary{cursor:pointer;color:var(--dim);font-size:13px}
 .prep :focus-visible{outline:2px solid var(--on);outline-offset:1px}

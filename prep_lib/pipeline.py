@@ -9,7 +9,7 @@
                └──────────────────────┴────────────┴──▶ rejected.jsonl.zst
 
 Every document passes all stages in one go, so text is read and written once, however many stages there are; memory
-holds one document. The bytes do not depend on workers, nor on how the files are cut.
+holds a few hundred short documents, or one long one. The bytes do not depend on workers, nor on how the files are cut.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import zstandard
 
 from prep_lib import documents as stored
 from prep_lib import files as fs
-from prep_lib import inputs, rejected, seeds, verdicts
+from prep_lib import inputs, rejected, remote, seeds, verdicts
 from prep_lib.engine import HIDDEN, Crew, Task, emit, lock, run_tasks
 from prep_lib.errors import BadInput, BadParameter, BadRecord, TooManyLost
 from prep_lib.files import Span, Survey
@@ -44,18 +44,19 @@ from prep_lib.record import Cut, Document, Drop
 from prep_lib.rejected import RejectedWriter
 from prep_lib.source import jsonl, read
 from prep_lib.stage import Counts, Judge, Line, Map, Measuring, Rejected
+from prep_lib.windows import LOOKED, windows
 
 #: Where the rejected records of finished tasks wait to be joined.
 WAITING = f"{HIDDEN}/rejected"
-
-#: What was written, and when: a rerun sees whether it is still so.
-WRITTEN = f"{HIDDEN}/written.json"
 
 #: What a part of documents, or of numbers, is called.
 _PART = re.compile(r"part-\d{5,}\.(jsonl\.zst|[A-Za-z][A-Za-z0-9_-]*\.npy)")
 
 #: What readers find out about a document, added up as `stage.Line` does for maps.
 READ = ("format", "encoding", "encoding_by", "content_type", "damage")
+
+#: Documents, and characters, that pass a stage together.
+TOGETHER, TOGETHER_CHARS = 256, 2**18
 
 #: Libraries whose output is written, whatever the stages are.
 PACKAGES = ("fastwarc", "orjson", "pyarrow", "zstandard")
@@ -130,9 +131,8 @@ def run_files(
         Share of records that may fail before the run stops; it never stops for `ledger.FEW` or fewer.
     max_dropped : float
         Share of a source's documents that may be dropped before the run stops; 1.0: never.
-    engine : "processes", "inline" or Executor
-    workers : int or None
-        None: this machine's share of cores.
+    engine, workers
+        As for `engine.Crew`: processes of this machine, a cluster, or an executor. No byte depends on them.
     keep_old : bool
         True: finished tasks are used even if the code has changed since.
     rehash : bool
@@ -162,10 +162,9 @@ def run_files(
     Line(stages)
     check_names([stage.name for stage in stages])
     everything = keeps_all(keep_rejected, "pipeline")
-    if sample < 0:
-        raise BadParameter(f"pipeline: sample={sample}; give a number of records, or 0 for all of them")
+    check_sample(sample, "pipeline")
     limits = Limits(LossLimit("pipeline", max_failed), max_dropped)
-    folder = Path(os.path.abspath(output_dir))
+    folder = fs.absolute(output_dir)
     through, columns = verdicts.through(files, "pipeline")
     paths = inputs.find(through, read.ENDINGS, where="pipeline", deep=True)
     check_folder(folder, paths, "pipeline")
@@ -176,8 +175,9 @@ def run_files(
             count=sample > 0,
         )  # fmt: skip
         check_apart(sources)
-        share = _share(sources, sample)
-        return _Run(folder, crew, tuple(stages), settings, sources, share, limits, keep_old, rehash).run()
+        share = share_of(sources, sample, "pipeline")
+        before = stored.sampled(files)
+        return _Run(folder, crew, tuple(stages), settings, sources, share, limits, keep_old, rehash, before).run()
 
 
 def keeps_all(keep_rejected: str, where: str) -> bool:
@@ -207,6 +207,8 @@ def draw(
 ) -> list[Document]:
     """Draw documents to look at, by a hash of their ids over all files: the same ones in every notebook.
 
+    Of large files only windows are read, see `prep_lib.windows`, and more of them where they do not hold enough.
+
     Parameters
     ----------
     files
@@ -222,20 +224,39 @@ def draw(
     list of Document
         In the order of the files. What cannot be read is left out.
     """
+    named, looked = _named(files), min(LOOKED, max(size, 100) * 2**16)
+    if not size:
+        return [doc for _, doc in _read_all(named, text, source_field, options)]
+    while True:
+        places = windows(named, looked)
+        drawn = _smallest(places, size, seed, text, source_field, options)
+        # Documents may be large, or lost: then there must be more of them to find.
+        if len(drawn) == size or places == named:
+            return drawn
+        looked *= 8
+
+
+def _smallest(
+    places: Sequence[Input], size: int, seed: int, text: str, source_field: str, options: Mapping[str, Any]
+) -> list[Document]:
+    """Return the documents with the smallest hashes, in the order of the files."""
     drawn: list[tuple[int, int, Document]] = []  # a heap: the largest hash is the first to go
 
     def wanted(name: str) -> bool:
         return len(drawn) < size or seeds.key(seed, "sample", name) < -drawn[0][0]
 
-    told = {**options, "wanted": wanted} if size else options
-    read_all = (found for one in _named(files) for _, found in _reader(one, text, source_field, told))
-    found = (one for one in read_all if isinstance(one, Document))
-    if not size:
-        return list(found)
-    for at, doc in enumerate(found):
+    for at, doc in _read_all(places, text, source_field, {**options, "wanted": wanted}):
         add = heapq.heappush if len(drawn) < size else heapq.heappushpop
         add(drawn, (-seeds.key(seed, "sample", doc.id), -at, doc))
     return [doc for _, _, doc in sorted(drawn, key=lambda item: -item[1])]
+
+
+def _read_all(
+    places: Sequence[Input], text: str, source_field: str, options: Mapping[str, Any]
+) -> Iterator[tuple[int, Document]]:
+    """Yield every document that can be read, numbered."""
+    found = (what for one in places for _, what in _reader(one, text, source_field, options))
+    yield from enumerate(doc for doc in found if isinstance(doc, Document))
 
 
 def original(
@@ -273,6 +294,7 @@ def fetch(
     *,
     text: str = "text",
     source_field: str = "source",
+    only: Collection[str] | None = None,
     **options: Any,
 ) -> dict[str, Document]:
     """Return the documents with these ids, in one pass over the files; one that is not there is left out.
@@ -282,11 +304,15 @@ def fetch(
     files, text, source_field, **options
         As for `run_files`.
     ids : iterable of str
+    only : collection of str, or None
+        Paths of the files that are read, if the others need not be.
     """
     firsts = {name: verdicts.first_copy(name) for name in ids}
     wanted = {*firsts, *firsts.values()}
     found: dict[str, Document] = {}
     for one in _named(files):
+        if only is not None and one.span.path not in only:
+            continue
         told = {**options, "wanted": wanted.__contains__}
         for place, doc in _reader(one, text, source_field, told):
             if place in wanted and isinstance(doc, Document):
@@ -326,7 +352,7 @@ def check_folder(folder: Path, paths: Sequence[str], where: str) -> None:
     strange = [] if inputs.kind_of(folder) else [*folder.glob("part-*"), *folder.glob("ledger.json")]
     if strange:
         raise BadInput(f"{where}: {folder} holds {strange[0].name}, which no run left there; use another folder")
-    inside = [path for path in paths if not inputs.is_remote(path) and Path(path).resolve().parent == folder.resolve()]
+    inside = [path for path in paths if fs.place(path).resolve().parent == folder.resolve()]
     if inside:
         raise BadInput(
             f"{where}: the input {os.path.basename(inside[0])} lies where the output is written; use another folder"
@@ -354,10 +380,24 @@ def _folder(path: str) -> str:
     return os.path.dirname(path)
 
 
-def _share(sources: Sequence[Source], sample: int) -> float:
-    """Return the share of records a sample takes; 1.0 for everything."""
+def check_sample(sample: int, where: str) -> None:
+    """Refuse what is no number of records."""
+    if sample < 0:
+        raise BadParameter(f"{where}: sample={sample}; give a number of records, or 0 for all of them")
+
+
+def share_of(sources: Sequence[Source], sample: int, where: str) -> float:
+    """Return the share of records a sample takes, and say so; 1.0 for everything."""
     total = sum(source.rows or 0 for source in sources)
-    return min(1.0, sample / max(total, 1)) if sample else 1.0
+    share = min(1.0, sample / max(total, 1)) if sample else 1.0
+    if share < 1:
+        emit("note", text=f"{where}: a sample, about {sample:,} of {total:,} records; all figures are the sample's own")
+    return share
+
+
+def in_sample(place: str, share: float, seed: int) -> bool:
+    """Tell whether a record is in a sample, by a hash of its id alone."""
+    return share >= 1 or seeds.key(seed, "sample", place) < int(share * 2**64)
 
 
 class Limits:
@@ -410,6 +450,7 @@ class _Run:
     limits: Limits
     keep_old: bool
     rehash: bool
+    before: float
 
     def run(self) -> Ledger:
         pieces = inputs.pieces(self.sources)
@@ -448,23 +489,20 @@ class _Run:
 
     def _clear(self, tasks: Sequence[Task]) -> None:
         """Take away what says that an older run is complete, and its parts that this one will not write."""
-        for name in (stored.LEDGER, stored.NAME, rejected.NAME, WRITTEN):
-            (self.folder / name).unlink(missing_ok=True)
+        remote.remove(self.folder / name for name in (stored.LEDGER, stored.NAME, rejected.NAME, inputs.WRITTEN))
         ours = {Path(name).name for task in tasks for name in task.outputs}
         parts = [path for path in self.folder.glob("part-*") if _PART.fullmatch(path.name)]
-        for path in [*parts, *self.folder.glob(f"{WAITING}/*")]:
-            if path.name not in ours:
-                path.unlink()
-        for record in (self.folder / HIDDEN / "tasks").glob("clean-*.json"):
-            if record.stem not in {task.name for task in tasks}:
-                record.unlink()
+        named, records = {task.name for task in tasks}, (self.folder / HIDDEN / "tasks").glob("clean-*.json")
+        remote.remove(path for path in [*parts, *self.folder.glob(f"{WAITING}/*")] if path.name not in ours)
+        remote.remove(record for record in records if record.stem not in named)
 
     def _forget_harmed(self) -> None:
         """Take away what is no longer as it was written: its task is then not done."""
         with contextlib.suppress(OSError, ValueError, KeyError):
-            known = json.loads((self.folder / WRITTEN).read_bytes())
-            for name, (size, modified, sha256) in known.items():
-                if not fs.as_written(self.folder / name, (size, modified), sha256, rehash=self.rehash):
+            known = json.loads((self.folder / inputs.WRITTEN).read_bytes())
+            harmed = fs.harmed(self.folder, known, rehash=self.rehash)
+            for name in known:
+                if name in harmed:
                     emit("note", text=f"pipeline: {name} is not as it was written, and is written again")
                     (self.folder / name).unlink(missing_ok=True)
 
@@ -478,8 +516,9 @@ class _Run:
         with fs.write_whole(self.folder / stored.NAME, "w") as file:
             json.dump(self._contents(results), file, ensure_ascii=False, indent=1)
         written = [entry for result in results for entry in (result["part"], *result["part"]["beside"])]
-        told = {entry["file"]: [*fs.stamp(self.folder / entry["file"]), entry["sha256"]] for entry in written}
-        with fs.write_whole(self.folder / WRITTEN, "w") as file:
+        stamps = fs.stamps([str(self.folder / entry["file"]) for entry in written])
+        told = {entry["file"]: [*stamps[str(self.folder / entry["file"])], entry["sha256"]] for entry in written}
+        with fs.write_whole(self.folder / inputs.WRITTEN, "w") as file:
             json.dump(told, file)
         with fs.write_whole(self.folder / stored.LEDGER, "w") as file:
             file.write(ledger.to_json())
@@ -494,7 +533,7 @@ class _Run:
             "format": "documents",
             "parts": [result["part"] for result in results],
             "inputs": [[source.name, source.digest] for source in self.sources],
-            "sample": self.share if self.share < 1 else None,
+            "sample": share if (share := self.share * self.before) < 1 else None,
             "stages": [{"name": stage.name, "parameters": parameters_of(stage)} for stage in self.stages],
             "measured": {
                 judge.name: {"signals": list(judge.signals), "reasons": list(judge.reasons)}
@@ -564,28 +603,43 @@ def clean(
     """Pass the records of some spans through all stages; `share` is the part of them that a sample takes."""
     with _Writer(number, stages, settings, out) as writer:
         line = Line(stages, writer.measured)
-        for place, found in _records(each, settings, share, writer):
-            writer.read(place, found)
-            if isinstance(found, Document):
-                writer.settle(line(found))
+        for some in _together(_records(each, settings, share)):
+            settled = iter(line.many([found for _, found, *_ in some if isinstance(found, Document)]))
+            for place, found, source, told in some:
+                writer.read(place, found, source, told)
+                if isinstance(found, Document):
+                    writer.settle(next(settled))
     return writer.result(line)
 
 
-def _records(
-    each: Sequence[Input], settings: _Settings, share: float, writer: _Writer
-) -> Iterator[tuple[str, Document | Drop | BadRecord]]:
-    limit = int(share * 2**64)
+#: A record: where it stands, what it is, the source of what is no document, what its reader found out.
+_Record: TypeAlias = tuple[str, Document | Drop | BadRecord, str, tuple[str, ...]]
+
+
+def _together(records: Iterable[_Record]) -> Iterator[list[_Record]]:
+    """Yield records some at a time, because a stage may read many short documents in the time of a few."""
+    some, size = list[_Record](), 0
+    for record in records:
+        some.append(record)
+        size += len(record[1].text) if isinstance(record[1], Document) else 0
+        if len(some) == TOGETHER or size >= TOGETHER_CHARS:
+            yield some
+            some, size = [], 0
+    yield some
+
+
+def _records(each: Sequence[Input], settings: _Settings, share: float) -> Iterator[_Record]:
     for one in each:
         one.check()
-        writer.source = read.source_of(one.span.path, one.column.original(one.name) if one.column else one.name)
+        source = read.source_of(one.span.path, one.column.original(one.name) if one.column else one.name)
         # Documents of an earlier run carry what their reader found out.
-        writer.told = () if read.kind_of(one.span.path) == "jsonl" else READ
+        told = () if read.kind_of(one.span.path) == "jsonl" else READ
         field = inputs.source_field(one.span.path, settings.source_field)
         options = {"text": settings.text, "column": one.column, **settings.options}
         for place, found in read.documents(one.span, name=one.name, **options):
-            if share < 1 and seeds.key(settings.seed, "sample", place) >= limit:
+            if not in_sample(place, share, settings.seed):
                 continue
-            yield place, stored.from_field(found, field) if isinstance(found, Document) else found
+            yield place, stored.from_field(found, field) if isinstance(found, Document) else found, source, told
         one.check()
 
 
@@ -593,7 +647,7 @@ class _Writer:
     """Writes what one task makes: documents, numbers, rejected records."""
 
     def __init__(self, number: int, stages: Sequence[Map | Judge], settings: _Settings, out: Path) -> None:
-        self.number, self.out, self.source, self.told = number, out, "", tuple[str, ...]()
+        self.number, self.out = number, out
         self.judges = {stage.name: stage for stage in stages if isinstance(stage, Measuring)}
         self.heads: dict[str, list[tuple[int, int, bytes, int, int]]] = {name: [] for name in self.judges}
         self.values: dict[str, list[np.ndarray]] = {name: [] for name in self.judges}
@@ -620,15 +674,15 @@ class _Writer:
         with fs.space_for(self.out):
             self.stack.close()
 
-    def read(self, place: str, found: Document | Drop | BadRecord) -> None:
+    def read(self, place: str, found: Document | Drop | BadRecord, source: str, told: tuple[str, ...]) -> None:
         """Count what a reader gave."""
         self.seen += 1
-        source = found.source if isinstance(found, Document) else self.source
+        source = found.source if isinstance(found, Document) else source
         size = len(found.text) if isinstance(found, Document) else 0
         self.counts.add("read", "in", source, characters=size)
         if isinstance(found, Document):
             self.counts.add("read", "kept", source, characters=size)
-            self.counts.tally("read", self.told, found, source)
+            self.counts.tally("read", told, found, source)
         else:
             self._lose("read", Document(place, "", source), found)
             self.counts.add("read", "dropped" if isinstance(found, Drop) else "failed", source, found.reason)

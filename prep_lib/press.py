@@ -16,32 +16,52 @@ import json
 import logging
 import os
 import re
+import shlex
+import shutil
 import signal
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import prep_lib
 from prep_lib import engine
 from prep_lib.errors import NoSpace, NotebookFailed, PrepError
-from prep_lib.files import digest, is_temporary, natural, space_for, write_whole
+from prep_lib.files import digest, is_temporary, link_tree, natural, space_for, stamp, write_whole
 from prep_lib.index import index
 from prep_lib.keys import Key, changed, make_key
-from prep_lib.recipes import Recipe, Step, inputs
+from prep_lib.preflight import inputs
+from prep_lib.recipes import Recipe, Step
 from prep_lib.report import PACKAGES, first_line, report
 from prep_lib.results import record
-from prep_lib.workspace import CHECKOUT, HEADLESS, Run, read_events, write_kernel
+from prep_lib.workspace import CHECKOUT, HEADLESS, Run, read_events, transport, write_kernel
 
 #: Parameters that say where and how fast, and change no byte of what is written.
 NEUTRAL = ("run", "workers", "engine", "memory_budget", "keep_old", "rehash")
 
 #: Modules that only stand around a notebook, and that none imports.
-AROUND = tuple(f"prep_lib.{name}" for name in ("results", "safe", "report", "index", "trial", "press", "cli"))
+_AROUND = (
+    "results lab preflight survey draft safe sheets facts alerts report index press trial matrix publish background "
+    "disguise onepage share cli"
+)
+AROUND = tuple(f"prep_lib.{name}" for name in _AROUND.split())
+
+#: Where a folder that the engine wrote keeps what its tasks are done by.
+TASKS = f"{engine.HIDDEN}/tasks"
+
+#: What in such a folder says who is at work, and belongs to that folder alone.
+ITS_OWN = ("lock", "owner.json", "tmp")
+
+#: How `changed` begins to name the notebooks that came before.
+EARLIER = "earlier of "
+
+#: An event tells the memory of a notebook when it has grown by so much: a few hundred at most, whatever it grows to.
+GROWN = 1.05
 
 #: What the engine in a kernel gets to end its work once the run is interrupted, seconds; then all of it is killed.
 GRACE = 1.0
@@ -53,19 +73,31 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def run_recipe(
-    recipe: Recipe, run: Run, *, rehash: bool = False, keep_old: bool = False, tell: Callable[[str], None] = print
+    recipe: Recipe,
+    run: Run,
+    *,
+    rehash: bool = False,
+    keep_old: bool = False,
+    donors: Sequence[Run] = (),
+    like: Sequence[str] = (),
+    tell: Callable[[str], None] = print,
 ) -> list[str]:
     """Execute the notebooks of a recipe in order, those that are not done yet, and press their reports.
 
     Parameters
     ----------
     recipe : Recipe
+        Notebooks that it leaves out are not looked at; those behind them depend on what they wrote.
     run : Run
         Hold its lock.
     rehash : bool
         True: read raw inputs again even if size and time of change are as remembered.
     keep_old : bool
         True: what a finished notebook wrote is used even if the code has changed since.
+    donors : sequence of Run
+        Runs of this workspace whose finished notebooks, and tasks, are taken over where nothing differs.
+    like : sequence of str
+        Options of the command that this is, such as ``--detach``: whoever goes on with it later is told them.
     tell : callable
         Gets one line at a time.
 
@@ -79,43 +111,115 @@ def run_recipe(
     NotebookFailed
         At the first that stops; its executed notebook and a report marked as failed are there.
     """
-    for folder in (run.folder / "executed", run.folder / "reports"):
-        folder.mkdir(parents=True, exist_ok=True)
-        for left in filter(lambda path: is_temporary(path.name), folder.iterdir()):
-            left.unlink()
-    with write_whole(run.folder / "recipe.yaml", "w") as file:
-        file.write(recipe.to_yaml())
+    with interruptible(), _noted(run, recipe, like):
+        for folder in (run.folder / "executed", run.folder / "reports"):
+            folder.mkdir(parents=True, exist_ok=True)
+            for left in filter(lambda path: is_temporary(path.name), folder.iterdir()):
+                left.unlink()
+        with write_whole(run.folder / "recipe.yaml", "w") as file:
+            file.write(recipe.to_yaml())
+        earlier: dict[str, Key] = {}
+        executed = []
+        try:
+            for step in recipe.steps:
+                shelf = _Shelf(Run(run.root, run.name, step.notebook), step, rehash)
+                key = shelf.key(earlier)
+                if step.notebook in recipe.left:
+                    tell(f"{step.notebook}: left as it is{shelf.differs(key)}")
+                elif not (why := shelf.why(key, keep_old)):
+                    _mark(shelf.run, "kept", why=shelf.since())
+                    tell(f"{step.notebook}: {shelf.since()}")
+                elif donor := shelf.adopt(key, donors):
+                    report(run.folder / "executed" / f"{step.notebook}.ipynb", shelf.run)
+                    _mark(shelf.run, "kept", why=f"shared with run {donor}")
+                    tell(f"{step.notebook}: shared with run {donor}")
+                else:
+                    _perform(shelf, key, why, tell)
+                    executed.append(step.notebook)
+                # With keep_old, and behind what was left out, notebooks must see what really stands.
+                earlier |= shelf.standing()
+        except BaseException:
+            with contextlib.suppress(PrepError, OSError):  # a page about what happened must not hide it
+                index(run, recipe)
+            raise
+        index(run, recipe)
+        return executed
+
+
+def explain(recipe: Recipe, run: Run, *, rehash: bool = False, keep_old: bool = False) -> Iterator[str]:
+    """Yield for each notebook why it would run or be skipped, and run none.
+
+    What a notebook that runs will write nobody knows: those behind it are judged by what it is asked for.
+    """
     earlier: dict[str, Key] = {}
-    executed = []
+    for step in recipe.steps:
+        shelf = _Shelf(Run(run.root, run.name, step.notebook), step, rehash)
+        key = shelf.key(earlier)
+        if step.notebook in recipe.left:
+            yield f"{step.notebook}: left as it is{shelf.differs(key)}"
+            earlier |= shelf.standing()
+        elif reason := shelf.why(key, keep_old):
+            yield f"{step.notebook}: {reason}"
+            earlier[step.notebook] = key
+        else:
+            yield f"{step.notebook}: {shelf.since()}"
+            earlier |= shelf.standing()
+
+
+@contextlib.contextmanager
+def _noted(run: Run, recipe: Recipe, like: Sequence[str]) -> Iterator[None]:
+    """Note in the journal that a run begins, with what a look at it must know, and how it ends."""
+    name = ["--name", run.name] if recipe.name != run.name else []
+    with space_for(run.folder):
+        run.folder.mkdir(parents=True, exist_ok=True)
+    run.note({
+        "event": "run", "state": "began", "process": os.getpid(), "limit": engine.memory_limit(),
+        "notebooks": [step.notebook for step in recipe.steps],
+        "again": shlex.join(["prep", "run", f"runs/{run.name}/recipe.yaml", *name, *like]),
+    })  # fmt: skip
     try:
-        for step in recipe.steps:
-            shelf = _Shelf(Run(run.root, run.name, step.notebook), step, rehash)
-            key = shelf.key(earlier)
-            if shelf.is_done(key, keep_old, tell):
-                _mark(shelf.run, "kept")
-                tell(f"{step.notebook}: already done")
-            else:
-                _perform(shelf, key, tell)
-                executed.append(step.notebook)
-            # With keep_old the notebooks after it must see what they saw then.
-            earlier[step.notebook] = (record(shelf.run) or {"key": key})["key"]
-    except BaseException:
-        with contextlib.suppress(PrepError, OSError):  # a page about what happened must not hide it
-            index(run, recipe)
+        yield
+    except BaseException as error:
+        state = "interrupted" if isinstance(error, KeyboardInterrupt) else "failed"
+        text = str(error) if isinstance(error, PrepError) else f"{type(error).__name__}: {error}"
+        run.note({"event": "run", "state": state, **({"text": text} if state == "failed" else {})})
         raise
-    index(run, recipe)
-    return executed
+    run.note({"event": "run", "state": "done"})
 
 
-def _perform(shelf: _Shelf, key: Key, tell: Callable[[str], None]) -> None:
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl-C and a request to end be a KeyboardInterrupt, also where whoever started this has them ignored."""
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with _handled(stop):
+        yield
+
+
+@contextlib.contextmanager
+def _handled(handler: Callable[..., None]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _perform(shelf: _Shelf, key: Key, why: str, tell: Callable[[str], None]) -> None:
     """Execute one notebook, press it, and record it as done."""
     step, run = shelf.step, shelf.run
     shelf.forget()
     run.data.mkdir(parents=True, exist_ok=True)
     executed = run.folder / "executed" / f"{step.notebook}.ipynb"
     began = time.monotonic()
-    _mark(run, "began")
-    tell(f"{step.notebook}: running")
+    _mark(run, "began", why=why)
+    tell(f"{step.notebook}: {why}")
     try:
         timing = execute(step.path, {**step.values, **_where(step, run)}, executed, run)
     except PrepError as error:
@@ -156,39 +260,115 @@ class _Shelf:
     def key(self, earlier: Mapping[str, Key]) -> Key:
         """Return what everything this notebook writes depends on."""
         values = {name: value for name, value in self.step.values.items() if name not in NEUTRAL}
-        found = [[_short_path(path, self.run.root), sha] for path, sha in self.inputs()]
-        whole = make_key(inputs=found, parameters=values, modules=_our_modules(), packages=PACKAGES)
+        whole = make_key(modules=_our_modules(), packages=PACKAGES)
         # The front door leads everywhere, and so back to what only stands around a notebook.
         whole["code"] = {name: code for name, code in whole["code"].items() if name not in AROUND}
         return whole | {
+            "inputs": self._named(),
+            "parameters": {name: json.dumps(value) for name, value in values.items()},
             "notebook": _digest_cells(self.step.path),
             "earlier": {n: _digest_json(k) for n, k in earlier.items()},
         }
 
+    def _named(self) -> dict[str, str]:
+        """Return the digest of each input; files of one name in several places stand together."""
+        found: dict[str, str] = {}
+        for path, sha in self.inputs():
+            name = _short_path(path, self.run.root)
+            found[name] = f"{found[name]} {sha}" if name in found else sha
+        return found
+
     def inputs(self) -> list[tuple[Path, str]]:
         memory = _Digests(self.run.root, self.rehash)
-        found = [(path, memory.of(path)) for path in inputs(self.step, self.run)]
+        paths = inputs(self.step, self.run)
+        # Hashing lets go of the interpreter: threads take as many cores as there are.
+        with ThreadPoolExecutor(engine.default_workers()) as threads:
+            found = [*zip(paths, threads.map(memory.of, paths), strict=True)]
         memory.save()
         self.rehash = False
         return found
 
-    def is_done(self, key: Key, keep_old: bool, tell: Callable[[str], None]) -> bool:
-        """Say whether the record holds, and tell what would be redone if it does not."""
+    def why(self, key: Key, keep_old: bool = False) -> str:
+        """Say why this notebook runs; empty: what it wrote holds."""
         stored = record(self.run)
         if stored is None:
-            return False
+            begun = (self.run.folder / "executed" / f"{self.step.notebook}.ipynb").is_file()
+            return "runs: it did not come to its end" if begun else "runs for the first time"
         differs = changed(stored["key"], key)
         if keep_old:
             differs = [part for part in differs if not part.startswith("code of")]
-        whole = all(_size(self.run.folder / said["file"]) == said["bytes"] for said in stored["outputs"])
-        if not whole:
-            differs.append("outputs that are missing or cut")
-        if differs:
-            tell(f"{self.step.notebook}: runs again: {_brief(differs)} changed" + _offer(differs))
-        return not differs
+        if not self.is_whole(stored):
+            differs.append("outputs are missing or cut")
+        return _reason(differs)
+
+    def since(self) -> str:
+        """Say since when nothing has changed: the record was written last of all."""
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.path.stat().st_mtime))
+        return f"skipped, nothing changed since {when}"
+
+    def is_whole(self, stored: Mapping[str, Any]) -> bool:
+        """Say whether everything that was written then is there, at its full size."""
+        return all(_size(self.run.folder / said["file"]) == said["bytes"] for said in stored["outputs"])
+
+    def differs(self, key: Key) -> str:
+        """Say what has changed since a notebook that is left out came to its end."""
+        stored = record(self.run)
+        found = [part for part in changed(stored["key"], key) if not part.startswith("code of")] if stored else []
+        return f", although {_brief(found)} changed since" if found else ""
+
+    def standing(self) -> dict[str, Key]:
+        """Return what the notebooks behind this one depend on: the key of what it wrote, if it wrote something."""
+        stored = record(self.run)
+        if stored is not None and self.is_whole(stored):
+            return {self.run.notebook: stored["key"]} if stored["outputs"] else {}
+        # Written in a session, or half: nobody knows by what, so the files themselves tell.
+        files = [
+            path for path in sorted(self.run.data.rglob("*")) if path.is_file() and engine.HIDDEN not in path.parts
+        ]
+        told = [[str(path.relative_to(self.run.data)), *stamp(path)] for path in files]
+        return {self.run.notebook: {"files": _digest_json(told)}} if told else {}
+
+    def adopt(self, key: Key, donors: Sequence[Run]) -> str:
+        """Take over what another run has of this notebook, the disk holding it once; return the run it is finished in.
+
+        Where none has finished it with this key, the tasks of one that began with the same inputs are a start.
+        """
+        found = [(donor, stored) for donor in donors if (stored := record(replace(donor, notebook=self.run.notebook)))]
+        same = [(donor, stored) for donor, stored in found if not changed(stored["key"], key)]
+        for donor, stored in same:
+            other = _Shelf(replace(donor, notebook=self.run.notebook), self.step)
+            if other.is_whole(stored):
+                self._link(other)
+                # No link: papermill writes into the file that stands there.
+                name = f"executed/{self.run.notebook}.ipynb"
+                shutil.copyfile(other.run.folder / name, self.run.folder / name)
+                with write_whole(self.path, "w") as file:
+                    json.dump(
+                        {**stored, "shared": stored.get("shared", donor.name)}, file, ensure_ascii=False, indent=1
+                    )
+                return str(stored.get("shared", donor.name))
+        begun = [donor for donor, stored in found if stored["key"].get("earlier") == key["earlier"]]
+        start = next((donor for donor in begun if (donor.folder / "data" / self.run.notebook / TASKS).is_dir()), None)
+        if start is not None and not (self.run.data / TASKS).is_dir():
+            self._link(_Shelf(replace(start, notebook=self.run.notebook), self.step))
+        return ""
+
+    def _link(self, other: _Shelf) -> None:
+        """Stand for what another run wrote: the notebook's folder, and what it left in the run's own."""
+        self.forget()
+        shutil.rmtree(self.run.data, ignore_errors=True)
+        link_tree(other.run.data, self.run.data, skip=ITS_OWN)
+        kept = ("data", "executed", "reports", engine.HIDDEN)
+        for folder in (path for path in other.run.folder.iterdir() if path.is_dir() and path.name not in kept):
+            if not (self.run.folder / folder.name).exists():
+                link_tree(folder, self.run.folder / folder.name, skip=ITS_OWN)
 
     def forget(self) -> None:
         self.path.unlink(missing_ok=True)
+        # What another run shares is written by the engine beside it, never into it; other cells may do so.
+        if not (self.run.data / TASKS).is_dir():
+            for path in [path for path in self.run.data.rglob("*") if path.is_file() and path.stat().st_nlink > 1]:
+                path.unlink()
 
     def commit(self, key: Key, seconds: float, timing: dict[str, float]) -> None:
         """Record the notebook as done; this is the last file written."""
@@ -201,9 +381,32 @@ class _Shelf:
             json.dump(stored, file, ensure_ascii=False, indent=1)
 
 
+def _reason(differs: Sequence[str]) -> str:
+    """Say in a few words why a notebook runs, given what differs; empty where nothing does.
+
+    Examples
+    --------
+    >>> _reason(["earlier of 12_dedup"]), _reason(["threshold 0.8 -> 0.85"]), _reason([])
+    ('runs, because 12_dedup is new', 'runs: threshold 0.8 -> 0.85', '')
+    """
+    own = [part for part in differs if not part.startswith(EARLIER)]
+    names = [name for part in differs if part.startswith(EARLIER) for name in part.removeprefix(EARLIER).split(", ")]
+    because = f"because {_listed(names)} {'is' if len(names) == 1 else 'are'} new" if names else ""
+    if own:
+        return f"runs: {_brief(own)}{_offer(differs)}" + (f", and {because}" if because else "")
+    return f"runs, {because}" if because else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [*names] if len(names) <= 3 else [*names[:2], f"{len(names) - 2} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
 def _brief(differs: Sequence[str]) -> str:
-    # The code part names every changed module; three are enough to know what it is about.
-    return "; ".join(re.sub(r"((?:[^,]+, ){2}[^,]+), .*", r"\1, …", part) for part in differs)
+    # A part that names every changed module or file is cut: three are enough to know what it is about.
+    return "; ".join(
+        re.sub(r"^((?:code|inputs|versions) of (?:[^,]+, ){2}[^,]+), .*", r"\1, …", one) for one in differs
+    )
 
 
 def _offer(differs: Sequence[str]) -> str:
@@ -258,7 +461,8 @@ class _Digests:
         return str(stored[2])
 
     def save(self) -> None:
-        with write_whole(self.path, "w") as file:
+        # Only a memory: without it files are read once more.
+        with contextlib.suppress(NoSpace, OSError), write_whole(self.path, "w") as file:
             json.dump(self.known, file, indent=1)
 
 
@@ -267,12 +471,18 @@ def _described(path: Path, root: Path, sha256: str) -> dict[str, Any]:
 
 
 def _outputs(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yield what a notebook wrote, each with its sha256; a manifest's word for its shards is taken."""
+    """Yield what a notebook wrote, each with its sha256.
+
+    The word of a manifest for its shards, and of documents for their parts, is taken: whoever wrote them has just
+    digested them.
+    """
     told: dict[Path, str] = {}
-    for manifest in folder.rglob("manifest.json"):
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            shards = json.loads(manifest.read_bytes())["shards"]
-            told |= {manifest.parent / shard["file"]: shard["sha256"] for shard in shards}
+    for table, parts in (("manifest.json", "shards"), ("documents.json", "parts")):
+        for contents in folder.rglob(table):
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                files = json.loads(contents.read_bytes())[parts]
+                named = (one for file in files for one in (file, *file.get("beside", ())))
+                told |= {contents.parent / one["file"]: one["sha256"] for one in named}
     for path in sorted(folder.rglob("*"), key=lambda path: natural(str(path))):
         hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
         if path.is_file() and not hidden:
@@ -359,9 +569,7 @@ def _kernel_config(scratch: Path) -> Any:
     from traitlets.config import Config
 
     config = Config()
-    # A socket file in a folder only this user can enter, instead of open ports on this machine.
-    if os.name == "posix":
-        config.KernelManager.transport = "ipc"
+    config.KernelManager.transport = transport(scratch)
     config.KernelManager.connection_file = str(scratch / "kernel.json")
     return config
 
@@ -420,15 +628,8 @@ def _impatient(started: list[Any]) -> Iterator[None]:
             manager.interrupted = True
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():
+    with _handled(stop):
         yield
-        return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 async def _let_go(manager: Any, folder: Path) -> None:
@@ -485,12 +686,15 @@ class _Watch:
         self.cell = cell_index + (cell_index < self.injected)
 
     def _follow(self) -> None:
-        looked = 0.0
+        looked = told = 0.0
         while not self._stop.wait(0.3):
             self._read()
             if time.monotonic() - looked > 1:
                 looked = time.monotonic()
                 self.memory = max(self.memory, *(sum(_group(m.leader).values()) for m in self.started), 0)
+                if self.memory > GROWN * told:
+                    told = self.memory
+                    self.run.note({"event": "memory", "bytes": self.memory})
         self._read()
 
     def _read(self) -> None:

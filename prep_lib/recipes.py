@@ -6,7 +6,7 @@ defaults:                        given to every notebook that knows the name
 notebooks:                       in this order; each finds what the ones before wrote
   - 20_export:
       dataset: data/train.jsonl
-  - 22_tensorize:
+  - 22_tensorize:                --from 22, --to 22, --only tensorize: the others are left as they stand
       pack_size: 4096
 
 007, 1.10, no, 1e3  ──YAML──▶  "007", "1.10", "no", "1e3"  ──the notebook's own cell──▶  str, int, float or bool
@@ -15,35 +15,22 @@ notebooks:                       in this order; each finds what the ones before 
 from __future__ import annotations
 
 import ast
-import contextlib
 import difflib
 import io
-import itertools
 import json
 import math
 import re
 import shlex
-import shutil
 import tokenize
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import yaml
 
-from prep_lib import engine
-from prep_lib.chat.process import Processor, ProcessorFactory
-from prep_lib.chat.strategy import StrategyFactory
-from prep_lib.chat.template import ChatTemplate
-from prep_lib.errors import DAMAGE, BadInput, BadParameter, BadRecord, PrepError, unknown
-from prep_lib.files import Span, compression, read_lines
-from prep_lib.source import jsonl, parquet
-from prep_lib.source.export import parse_columns, rename
-from prep_lib.tokens.tokenizer import AutoTokenizer
-from prep_lib.workspace import CHECKOUT, YAML, Run, find_notebook, split
+from prep_lib.errors import BadInput, BadParameter, PrepError, unknown
+from prep_lib.workspace import CHECKOUT, find_notebook, split
 
 # ── the parameters cell ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -239,20 +226,133 @@ class Recipe:
     steps : tuple of Step
     problems : tuple of str
         What is wrong with the parameters, one line each; nothing may run unless it is empty.
+    left : frozenset of str
+        Notebooks that are not run: what they wrote stands as it is.
+    source : str
+        What the recipe was asked for by, for commands that are told.
     """
 
     name: str
     steps: tuple[Step, ...]
     problems: tuple[str, ...] = ()
+    left: frozenset[str] = frozenset()
+    source: str = ""
 
     def give(self, **values: Any) -> Recipe:
         """Return this recipe with values for every notebook that knows the names."""
-        return Recipe(self.name, tuple(step.give(**values) for step in self.steps), self.problems)
+        return replace(self, steps=tuple(step.give(**values) for step in self.steps))
+
+    def part(self, first: str = "", last: str = "", only: str = "") -> Recipe:
+        """Return this recipe with all but a part of its notebooks left out.
+
+        Parameters
+        ----------
+        first, last : str
+            The notebooks it begins and ends with, by name or a part of it that fits one; empty: all before, all behind.
+        only : str
+            The notebooks that run, apart by commas.
+
+        Raises
+        ------
+        BadParameter
+            If a name fits none or several, or nothing would run.
+        """
+        if not (first or last or only):
+            return self
+        names = [step.notebook for step in self.steps]
+        if only and (first or last):
+            raise BadParameter("--only says which notebooks run, all of them; leave --from and --to out")
+        start = names.index(notebook_of(first, names, "--from")) if first else 0
+        stop = names.index(notebook_of(last, names, "--to")) + 1 if last else len(names)
+        if start >= stop:
+            raise BadParameter(f"--from {first} stands behind --to {last} in {self.name}, so nothing would run")
+        asked = [word.strip() for word in only.split(",")] if only else []
+        chosen = {notebook_of(word, names, "--only") for word in asked} or {*names[start:stop]}
+        return replace(self, left=frozenset(names) - chosen)
+
+    def sampled(self, rows: int) -> Recipe:
+        """Return this recipe for a sample of `rows` records, drawn where each way begins to read.
+
+        Notes
+        -----
+        A notebook draws by the hash of a record's id; those behind it read what came through, all of it. What is looked
+        at is drawn by the same hash, and no more than that. A run of a sample has a name of its own: it must not lie
+        over a run of everything.
+
+        Raises
+        ------
+        BadParameter
+            If `rows` is no number of records, or a notebook reads files of its own and draws none.
+        """
+        if rows < 1:
+            raise BadParameter(f"--sample must be at least 1 record; got {rows}")
+        steps, ways = [], set[str]()
+        for step in self.steps:
+            given = [name for name in OWN_INPUT if step.values.get(name)]
+            if given and "sample" not in step.known:
+                raise BadParameter(f"--sample: {step.notebook} reads {given[0]} and has no parameter `sample`")
+            reads = bool(given) or step.notebook[0] not in ways
+            ways.add(step.notebook[0])
+            looked_at = min(int(step.values.get("look_at") or rows), rows)
+            steps.append(step.give(sample=rows, look_at=looked_at) if reads else step)
+        return replace(self, name=f"{self.name}-sample-{rows}", steps=tuple(steps))
 
     def to_yaml(self) -> str:
         """Return the recipe as it will be run, every value written out."""
         steps = [{step.notebook: step.values} for step in self.steps]
         return yaml.safe_dump({"name": self.name, "notebooks": steps}, sort_keys=False, allow_unicode=True)
+
+
+#: Parameters that name what a notebook reads from outside of its run.
+OWN_INPUT = ("inputs", "files", "dataset", "input_dir")
+
+#: How a parameter's comment says which notebook is read while it is empty.
+_EMPTY = re.compile(r"\bempty: (?:what|the one of) (\d\d_\w+)")
+
+
+def needs(step: Step) -> list[str]:
+    """Return the notebooks a step reads from, by the comments of its empty parameters.
+
+    Examples
+    --------
+    >>> clean = Step("11_clean", Path(), {"files": Parameter("files", "", "JSONL; empty: what 10_read wrote")}, {})
+    >>> needs(clean), needs(clean.give(files="a.jsonl"))
+    (['10_read'], [])
+    """
+    empty = [parameter for name, parameter in step.known.items() if not step.values[name]]
+    return list(dict.fromkeys(found[1] for parameter in empty if (found := _EMPTY.search(parameter.help))))
+
+
+def notebook_of(text: str, names: Sequence[str], where: str) -> str:
+    """Return the one name out of `names` that a text means: the name, its number, its word, or how one begins.
+
+    Raises
+    ------
+    BadParameter
+        If none or several fit; the message names the nearest, or those.
+
+    Examples
+    --------
+    >>> names = ["10_read", "11_clean", "12_dedup"]
+    >>> [notebook_of(text, names, "--from") for text in ("12", "dedup", "12_dedup", "cl")]
+    ['12_dedup', '12_dedup', '12_dedup', '11_clean']
+    >>> notebook_of("1", names, "--from")
+    Traceback (most recent call last):
+    prep_lib.errors.BadParameter: --from 1 may be 10_read, 11_clean, 12_dedup; write more of it
+    """
+    spelled = {name: (name, *name.split("_", 1)) for name in names}
+    whole = [name for name, forms in spelled.items() if text in forms]
+    begun = [name for name, forms in spelled.items() if text and any(form.startswith(text) for form in forms)]
+    found = [text] if text in names else whole or begun
+    if len(found) > 1:
+        raise BadParameter(f"{where} {text} may be {', '.join(found)}; write more of it")
+    if not found:
+        near = difflib.get_close_matches(text, [form for forms in spelled.values() for form in forms], n=1)
+        hint = next((f" did you mean {name!r}?" for name, forms in spelled.items() if near and near[0] in forms), "")
+        raise BadParameter(
+            f"{where}: unknown notebook of this recipe {text!r};{hint} known: {', '.join(names) or 'none'}"
+        )
+    return found[0]
 
 
 class _Loader(yaml.BaseLoader):
@@ -286,8 +386,11 @@ def read(source: str | Path, root: Path, overrides: Sequence[str] = ()) -> Recip
     """
     path = find_recipe(source, root)
     try:
-        whole = yaml.load(path.read_text("utf-8"), Loader=_Loader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        # A Windows editor writes a byte order mark.
+        whole = yaml.load(path.read_text("utf-8-sig"), Loader=_Loader)
+    except UnicodeDecodeError as error:
+        raise BadParameter(f"{path.name}: byte {error.start} is no UTF-8; save the recipe as UTF-8") from None
+    except yaml.YAMLError as error:
         raise BadParameter(f"{path.name}: {_yaml_problem(error)}") from None
     name, defaults, wanted = _shape(path, whole)
     problems: list[str] = []
@@ -296,7 +399,7 @@ def read(source: str | Path, root: Path, overrides: Sequence[str] = ()) -> Recip
     found = [step for step in steps if step is not None]
     known = {name for step in found for name in step.known}
     problems += [_unknown("defaults", key, known) for key in defaults if key not in known]
-    return Recipe(name, tuple(found), tuple(problems))
+    return Recipe(name, tuple(found), tuple(problems), source=str(source))
 
 
 def find_recipe(source: str | Path, root: Path) -> Path:
@@ -313,25 +416,50 @@ def find_recipe(source: str | Path, root: Path) -> Path:
 def _yaml_problem(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     line = f"line {mark.line + 1}: " if mark else ""
-    return f"{line}{getattr(error, 'problem', None) or error}"
+    problem = getattr(error, "problem", None) or str(error)
+    # The line as the parser has it, to tell a tab from what else it cannot begin with.
+    return f"{line}a tab; indent with blanks" if r"'\t'" in problem else f"{line}{problem}"
+
+
+_KEYS = ("name", "defaults", "notebooks")
 
 
 def _shape(path: Path, whole: Any) -> tuple[str, dict[str, Any], list[tuple[str, dict[str, Any]]]]:
-    if not isinstance(whole, dict) or not isinstance(whole.get("notebooks"), list):
-        raise BadParameter(f"{path.name}: a recipe has a list `notebooks:` of notebook names with their parameters")
+    if not whole:
+        raise BadParameter(f"{path.name}: is empty; {_FORM}")
+    if not isinstance(whole, dict):
+        got = "a list" if isinstance(whole, list) else repr(whole)[:60]
+        raise BadParameter(f"{path.name}: {_FORM}; this is {got}")
     for key in whole:
-        if key not in ("name", "defaults", "notebooks"):
-            raise BadParameter(_unknown(path.name, key, ("name", "defaults", "notebooks")))
+        if key not in _KEYS:
+            where = "notebooks, behind a dash" if re.match(r"\d\d_", str(key)) else "defaults, or below one notebook"
+            raise BadParameter(
+                _unknown(path.name, key, _KEYS, "key") + f"; a parameter or a notebook stands under {where}"
+            )
+    if not isinstance(whole.get("notebooks"), list) or not whole["notebooks"]:
+        hint = "; write a dash before each notebook" if isinstance(whole.get("notebooks"), dict) else ""
+        raise BadParameter(f"{path.name}: {_FORM}{hint}")
+    name = whole.get("name") or path.stem
+    if not isinstance(name, str):
+        raise BadParameter(f"{path.name}: name: one word; got {name!r}")
     wanted = [_named(path, item) for item in whole["notebooks"]]
     names = [name for name, _ in wanted]
     if len(set(names)) < len(names):
         raise BadParameter(f"{path.name}: a notebook stands twice in {', '.join(names)}; its outputs would overwrite")
-    return str(whole.get("name") or path.stem), _map(path, "defaults", whole.get("defaults")), wanted
+    return name, _map(path, "defaults", whole.get("defaults")), wanted
+
+
+#: What a recipe is, for everybody who wrote something else.
+_FORM = "a recipe has a list `notebooks:` of notebook names with their parameters"
 
 
 def _named(path: Path, item: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(item, str):
         return item, {}
+    if isinstance(item, dict) and len(item) > 1 and not next(iter(item.values())):
+        raise BadParameter(
+            f"{path.name}: {next(iter(item))}: its parameters begin four blanks further in than the dash before it"
+        )
     if not isinstance(item, dict) or len(item) != 1:
         raise BadParameter(
             f"{path.name}: each item of `notebooks:` is a name, or one name with its parameters; got {item}"
@@ -355,10 +483,11 @@ def _overrides(texts: Sequence[str], notebooks: list[str], problems: list[str]) 
         notebook, dot, name = target.partition(".")
         if not (found and dot and name):
             problems.append(f"-p {text}: write notebook.name=value")
-        elif notebook not in notebooks:
-            problems.append(_unknown("-p", notebook, notebooks, "notebook of this recipe"))
-        else:
-            out.setdefault(notebook, {})[name] = value
+            continue
+        try:
+            out.setdefault(notebook_of(notebook, notebooks, "-p"), {})[name] = value
+        except BadParameter as error:
+            problems.append(str(error))
     return out
 
 
@@ -395,303 +524,3 @@ def _unknown(where: str, name: str, known: Iterable[str], what: str = "parameter
     near = difflib.get_close_matches(name, list(known), n=1)
     hint = f" did you mean {near[0]!r}?" if near else ""
     return f"{where}: unknown {what} {name!r};{hint} known: {', '.join(sorted(known)) or 'none'}"
-
-
-# ── preflight: everything that can be known before the first task ────────────────────────────────────────────────────
-
-#: A compressed file up to this size is read to its end, bytes: about a second. Of a longer one only the first row is.
-READ_WHOLE = 64 * 2**20
-
-#: What a run writes for one byte of input: the exported copy, ids and masks (5 bytes a token of three or four), and
-#: the temporary ids beside them.
-WRITTEN_PER_BYTE = 3
-
-#: Text is about four times as long as its gz or zst.
-UNPACKED = 4
-
-
-def preflight(recipe: Recipe, run: Run) -> list[str]:
-    """Return everything that would stop this recipe later, one line each.
-
-    Parameters
-    ----------
-    recipe : Recipe
-    run : Run
-        Where it will write. Nothing is written but an empty file, which is removed again.
-
-    Notes
-    -----
-    A parameter of one name means the same in every notebook: ``files`` are JSONL or Parquet files and patterns,
-    ``dataset`` a file, a folder or a hub name, ``tokenizer`` a file, a folder or a hub name, ``process_func`` a
-    function in a file, ``plugins`` a file, ``processor``, ``strategy`` and ``strategy_params`` how rows become ids,
-    ``columns`` the renaming before, ``memory_budget`` a size.
-    """
-    found = [*recipe.problems]
-    for step in recipe.steps:
-        found += [f"{step.notebook}: {line}" for line in _check_step(step, run)]
-    return list(dict.fromkeys([*found, *_check_machine(recipe, run)]))
-
-
-#: Parameters that name files or folders which are read whole.
-_READ = ("inputs", "files", "dataset", "block_hosts", "block_words", "labelled", "language_lines", "benchmarks")
-
-#: Files of a model folder that say how text becomes ids.
-_MODEL = (".json", ".jinja")
-
-
-def inputs(step: Step, run: Run) -> list[Path]:
-    """Return every local file the parameters of a step name; what is missing is left out, `preflight` names it."""
-    named = [_found(run, str(step.values[name])) for name in _READ if step.values.get(name)]
-    named += [_found(run, name) for name in _rule_files(str(step.values.get("rules", "")))]
-    named += [_of_model(run, str(step.values[name])) for name in ("tokenizer", "template") if step.values.get(name)]
-    named += [_manifest(run, str(step.values[name])) for name in ("shards", "other") if step.values.get(name)]
-    code = [str(step.values.get(name, "")).rpartition(":") for name in ("process_func", "plugins")]
-    named += [_found(run, file if name.isidentifier() else f"{file}{colon}{name}") for file, colon, name in code]
-    return sorted({file for paths in named for path in paths for file in _inside(path)})
-
-
-def _rule_files(text: str) -> list[str]:
-    names = (word.rpartition("=")[2] for word in _words(text))
-    return [name for name in names if name.endswith(YAML)]
-
-
-def row_files(step: Step, run: Run) -> list[Path]:
-    """Return the files of rows that a step reads, as far as its parameters name them."""
-    named = [_found(run, str(step.values[name])) for name in ("files", "dataset") if step.values.get(name)]
-    return [file for paths in named for path in paths for file in _inside(path)]
-
-
-def count_rows(path: Path) -> int | None:
-    """Count the rows of a file; None where that would take reading all of a long compressed or unknown one.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp(), "a.jsonl")
-    >>> _ = path.write_text("{}\\n{}\\n")
-    >>> count_rows(path)
-    2
-    """
-    kind = _kind(path)
-    if kind == "parquet":
-        return int(pq.read_metadata(path).num_rows)
-    if kind not in ("jsonl", "ndjson") or (compression(path) and path.stat().st_size > READ_WHOLE):
-        return None
-    return sum(1 for _ in read_lines(Span(str(path))))
-
-
-def _kind(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".zst").rsplit(".", 1)[-1].lower()
-
-
-def _found(run: Run, text: str) -> list[Path]:
-    whole = run.path(text)
-    if text and whole.exists():
-        return [whole]
-    found: list[Path] = []
-    for pattern in _words(text):
-        with contextlib.suppress(PrepError):
-            found += run.files(shlex.quote(pattern))
-    return found
-
-
-def _of_model(run: Run, text: str) -> list[Path]:
-    """Return what is read of a model folder: not its weights, which may be larger than all the data."""
-    return [file for path in _found(run, text) for file in _inside(path) if path.is_file() or file.suffix in _MODEL]
-
-
-def _manifest(run: Run, text: str) -> list[Path]:
-    """Return what tells a folder of shards: its manifest holds the digest of each."""
-    with contextlib.suppress(PrepError):
-        return [path for path in [run.shards(text) / "manifest.json"] if path.is_file()]
-    return []
-
-
-def _words(text: str) -> list[str]:
-    # A text that cannot be split is told by the first check that tries.
-    with contextlib.suppress(PrepError):
-        return split(text)
-    return [text]
-
-
-def _inside(path: Path) -> list[Path]:
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-
-
-def _check_step(step: Step, run: Run) -> Iterator[str]:
-    """Yield what is wrong with one notebook's inputs."""
-    values = step.values
-    if text := str(values.get("plugins", "")):
-        yield from _caught(run.plugins, text)
-    yield from _check_named(step, run)
-    judge, problems = _judge(values, run)
-    yield from problems
-    for path in row_files(step, run):
-        yield from _check_rows(path, judge)
-
-
-def _check_named(step: Step, run: Run) -> Iterator[str]:
-    values = step.values
-    for pattern in _words(str(values.get("files", ""))):
-        yield from _caught(run.files, shlex.quote(pattern))
-    yield from _caught(run.inputs, str(values.get("inputs", "")))
-    # A bare name may live on the hub; one that looks like a place on this disk must be there.
-    for name in ("dataset", "tokenizer"):
-        text = str(values.get(name, ""))
-        if _is_place(text) and not _found(run, text):
-            yield f"{name}: nothing at {text!r} in {run.root}"
-    if text := str(values.get("memory_budget", "")):
-        yield from _caught(_check_budget, text)
-
-
-def _is_place(text: str) -> bool:
-    endings = (".json", ".jsonl", ".parquet", ".gz", ".zst", ".csv")
-    return text.startswith((".", "/", "~")) or text.endswith(endings) or "*" in text or text.count("/") > 1
-
-
-def _check_budget(text: str) -> None:
-    wanted, limit = engine.parse_bytes(text), engine.memory_limit()
-    if wanted > limit:
-        raise BadParameter(f"memory_budget {text} is more than this machine gives ({limit / 2**30:.1f} GiB)")
-
-
-def _caught(call: Callable[[str], Any], text: str) -> list[str]:
-    try:
-        call(text)
-    except PrepError as error:
-        return [str(error)]
-    return []
-
-
-_Judge = Callable[[dict[str, Any]], str]
-
-
-def _judge(values: Mapping[str, Any], run: Run) -> tuple[_Judge, list[str]]:
-    """Build what a notebook makes of a row, so that wrong names and markers show.
-
-    Returns
-    -------
-    callable
-        Says what is wrong with one row; empty if nothing is.
-    list of str
-        What could not be built.
-    """
-    problems: list[str] = []
-
-    def built(make: Callable[[], Any]) -> Any:
-        try:
-            return make()
-        except PrepError as error:
-            problems.append(str(error))
-            return None
-
-    renames = built(lambda: parse_columns(str(values.get("columns", "")))) or {}
-    named = str(values.get("process_func", ""))
-    function = built(lambda: run.function(named)) if named else None
-    processor = built(lambda: _processor(values, run)) if "tokenizer" in values else None
-
-    def judge(record: dict[str, Any]) -> str:
-        try:
-            made = rename(record, renames)
-            made = function(made) if function else made
-            rows = processor.rows(made if isinstance(made, list) else [made]) if processor else []
-        except Exception as error:
-            return f"{named or 'row'}: {type(error).__name__}: {error}" if function else str(error)
-        return next((str(row) for row in rows if isinstance(row, BadRecord)), "")
-
-    return judge, problems
-
-
-def _processor(values: Mapping[str, Any], run: Run) -> Processor | None:
-    """Build the processor or strategy the parameters name; a strategy alone is only tried."""
-    strategy, template = str(values.get("strategy", "")), run.place(str(values.get("template", "")))
-    if not strategy and not template and "processor" not in values:
-        return None
-    tokenizer = _tokenizer(str(values["tokenizer"]), run)
-    params: dict[str, Any] = dict(pairs(str(values.get("strategy_params", ""))))
-    params |= {name: values[name] for name in ("train_after_stop", "allow_multi_token") if name in values}
-    if "processor" not in values:
-        ChatTemplate.load(template, tokenizer) if template else StrategyFactory.create(strategy, tokenizer, **params)
-        return None
-    params |= {name: values[name] for name in ("answers", "reasoning", "tool_calls", "weights") if name in values}
-    return ProcessorFactory.create_named(str(values["processor"]), tokenizer, strategy, template=template, **params)
-
-
-def _tokenizer(text: str, run: Run) -> AutoTokenizer:
-    # The built-in tokenizer is trained in the run; its control tokens, all that is looked at here, are always these.
-    if not text:
-        return AutoTokenizer().train(["preflight"], vocab_size=300)
-    return AutoTokenizer.load(run.place(text))
-
-
-def _check_rows(path: Path, judge: _Judge) -> Iterator[str]:
-    """Yield what is wrong with a file's first and last row."""
-    try:
-        rows = list(_ends(path))
-    except (PrepError, OSError, EOFError) as error:
-        yield f"{path.name}: cannot be read: {error}"
-        return
-    told = [(where, record, str(record) if isinstance(record, BadRecord) else judge(record)) for where, record in rows]
-    # One bad line costs its record alone and stops no run; both ends bad say that the file is of another kind. Where a
-    # stream is cut nobody knows how much is missing.
-    stops = all(problem for _, _, problem in told)
-    for where, record, problem in told:
-        if problem and (stops or getattr(record, "reason", "") in DAMAGE):
-            yield f"{path.name}, {where}: {problem}"
-
-
-def _ends(path: Path) -> Iterator[tuple[str, dict[str, Any] | BadRecord]]:
-    """Yield the first and the last row of a JSONL or Parquet file; other files are left to the notebook."""
-    kind = _kind(path)
-    if kind == "parquet":
-        parquet.columns(path)  # says what is wrong with the file
-        groups = pq.read_metadata(path).num_row_groups
-        for where, group in {"first": 0, "last": groups - 1}.items() if groups else ():
-            rows = parquet.read_records(Span(str(path), group, group + 1, 0))
-            yield f"{where} row", (next(rows) if where == "first" else deque(rows, maxlen=1)[0])[1]
-    elif kind in ("jsonl", "ndjson"):
-        for number, record in itertools.islice(jsonl.read_records(Span(str(path))), 1):
-            yield f"line {number}", record
-        yield from _last_line(path)
-
-
-def _last_line(path: Path) -> Iterator[tuple[str, dict[str, Any] | BadRecord]]:
-    start = 0 if compression(path) else _start_of_last_line(path)
-    # A file of one line has shown it already, and of a long compressed one the end is too far away.
-    if start or (compression(path) and path.stat().st_size <= READ_WHOLE):
-        lines = deque(read_lines(Span(str(path), start, None, 2 if start else 1)), maxlen=1)
-        for _, last in lines:
-            yield "last line", last if isinstance(last, BadRecord) else jsonl.load_or_reason(last)
-
-
-def _start_of_last_line(path: Path) -> int:
-    """Return where the last line that is not blank begins, bytes."""
-    end = path.stat().st_size
-    with open(path, "rb") as file:
-        tail, at = b"", end
-        while at > 0 and b"\n" not in tail.rstrip():
-            at = max(0, at - 2**16)
-            file.seek(at)
-            tail = file.read(end - at)
-    return at + tail.rstrip().rfind(b"\n") + 1
-
-
-def _check_machine(recipe: Recipe, run: Run) -> Iterator[str]:
-    """Yield what this machine lacks: a writable folder, disk."""
-    # The run's own folder may not be there yet, and stays away if nothing is run.
-    there = next(folder for folder in (run.folder, *run.folder.parents) if folder.exists())
-    try:
-        probe = there / ".writable"
-        probe.touch()
-        probe.unlink()
-    except OSError as error:
-        yield f"run {run.name}: cannot write in {there}: {error.strerror}"
-        return
-    need = WRITTEN_PER_BYTE * sum(_bytes_of(step, run) for step in recipe.steps)
-    free = shutil.disk_usage(there).free
-    if need > free:
-        yield f"disk: about {need / 2**20:,.0f} MiB will be written, {free / 2**20:,.0f} MiB are free in {run.root}"
-
-
-def _bytes_of(step: Step, run: Run) -> int:
-    return sum(path.stat().st_size * (UNPACKED if compression(path) else 1) for path in row_files(step, run))

@@ -107,20 +107,42 @@ def among_smallest(heap: list[int], lot: int) -> bool:
 
 def join(parts: Sequence[str | Path], path: str | Path, seed: int = 42, *, everything: bool = False) -> None:
     """Join the parts of one output; over all of them the same number of texts stays."""
-    heaps: dict[tuple[str, str], list[int]] = {}
+    heaps: dict[tuple[bytes, bytes], list[int]] = {}
     for line in () if everything else _lines(parts):
-        among_smallest(heaps.setdefault((line["source"], line["reason"]), []), draw(seed, "rejected", line["id"]))
+        group, lot = _drawn(line, seed)
+        among_smallest(heaps.setdefault(group, []), lot)
     limits = {at: max(-lot for lot in heap) for at, heap in heaps.items()}
     with fs.write_whole(path) as raw, zstandard.ZstdCompressor(3).stream_writer(raw, closefd=False) as file:
         for line in _lines(parts):
-            if not everything and draw(seed, "rejected", line["id"]) > limits[line["source"], line["reason"]]:
-                line["text"] = None
-            file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+            # Millions of lines may have no text, and need not be parsed.
+            if not everything and not line.endswith(_NO_TEXT):
+                group, lot = _drawn(line, seed)
+                if lot > limits[group]:
+                    line = orjson.dumps({**orjson.loads(line), "text": None}, option=orjson.OPT_APPEND_NEWLINE)
+            file.write(line)
 
 
-def _lines(parts: Iterable[str | Path]) -> Iterator[dict[str, Any]]:
+def _lines(parts: Iterable[str | Path]) -> Iterator[bytes]:
     for part in parts:
-        yield from read(part)
+        with fs.open_bytes(part) as file:
+            yield from file
+
+
+def _drawn(line: bytes, seed: int) -> tuple[tuple[bytes, bytes], int]:
+    """Return source and reason of a line that `add` wrote, and its lot."""
+    head = line[: line.find(b'","value":')]
+    name, _, rest = head.removeprefix(b'{"id":"').partition(b'","source":"')
+    source, _, rest = rest.partition(b'","stage":"')
+    reason = rest[rest.find(_REASON) + len(_REASON) :]
+    if b"\\" in head:
+        # What is escaped may look like what stands between.
+        told = orjson.loads(line)
+        name, source, reason = (told[key].encode() for key in ("id", "source", "reason"))
+    return (source, reason), draw(seed, "rejected", name)
+
+
+#: What stands before the reason in a line that `add` wrote, and what ends one without a text.
+_REASON, _NO_TEXT = b'","reason":"', b'"text":null}\n'
 
 
 def read(path: str | Path) -> Iterator[dict[str, Any]]:

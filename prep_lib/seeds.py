@@ -82,9 +82,7 @@ def key(seed: int, name: str, digest: bytes | str, copy: int = 0) -> int:
     False
     """
     raw = digest.encode("utf-8", "surrogatepass") if isinstance(digest, str) else digest
-    state = xxhash.xxh3_64(f"{seed}\x00{name}\x00{copy}\x00".encode())
-    state.update(raw)
-    return state.intdigest()
+    return xxhash.xxh3_64_intdigest(f"{seed}\x00{name}\x00{copy}\x00".encode() + raw)
 
 
 def permute(seed: int, name: str, size: int, index: npt.ArrayLike, *keys: int) -> np.ndarray:

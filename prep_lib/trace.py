@@ -35,7 +35,7 @@ import yaml
 
 from prep_lib.documents import NAME as DOCUMENTS
 from prep_lib.errors import BadInput, BadParameter, BadRecord
-from prep_lib.files import Span, digest, open_bytes, read_lines
+from prep_lib.files import Span, digest, open_bytes, place, read_lines, stamp
 from prep_lib.ledger import Ledger
 from prep_lib.shards.formats import open_shard
 from prep_lib.shards.manifest import NAME, packing_algorithm, read_manifest
@@ -410,10 +410,10 @@ class _Stored:
     """A folder of shards, with what can be found of its inputs."""
 
     def __init__(self, folder: str | Path, inputs: Sequence[str | Path] | str | Path = ()) -> None:
-        self.folder = Path(folder).resolve()
+        self.folder = place(folder).resolve()
         self.manifest = read_manifest(self.folder)
         self.entries: list[dict[str, Any]] = self.manifest["shards"]
-        self._given = [Path(path) for path in ([inputs] if isinstance(inputs, str | Path) else inputs)]
+        self._given = [place(path) for path in ([inputs] if isinstance(inputs, str | Path) else inputs)]
         self._known: dict[str, Path | None] = {}
 
     def open(self, shard: int) -> Shard:
@@ -543,8 +543,8 @@ class _Stored:
     def _is(self, path: Path, name: str) -> bool:
         parents = self.manifest["parents"]
         wanted = [parents[self.names.index(name)]] if name in self.names[: len(parents)] else parents
-        found = path.stat()
-        return found.st_size > MAX_DIGESTED or _digest(path, found.st_size, found.st_mtime_ns) in wanted
+        size, modified = stamp(path)
+        return size > MAX_DIGESTED or _digest(path, size, modified) in wanted
 
     def _candidates(self, name: str) -> Iterator[Path]:
         base = first_copy(Path(name).name)

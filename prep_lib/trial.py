@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from prep_lib.engine import default_workers
 from prep_lib.files import SPAN
 from prep_lib.markup import duration, size
-from prep_lib.recipes import Recipe, Step, count_rows, row_files
+from prep_lib.preflight import count_rows, row_files
+from prep_lib.recipes import Recipe, Step
 from prep_lib.results import ledgers, numbers, record
 from prep_lib.workspace import Run, read_events
 
@@ -24,6 +25,9 @@ def estimate(trial: Recipe, run: Run) -> Iterator[str]:
     widths = [max(len(row[at]) for row in rows) for at in range(len(head))]
     for row in rows:
         yield ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    stages = {stage for ledger in ledgers(run).values() for stage in ledger.stages}
+    if stages & {"exact_dedup", "near_dedup"}:
+        yield "duplicates are those inside the sample: everything holds more, and how many is not estimated"
     if any(factor is None for factor in factors.values()):
         yield "? : the number of all rows is not known before they are read; these figures are the sample's own"
     yield f"estimated from a sample of about {ROWS:,} rows; time and disk grow with the rows, memory does not"

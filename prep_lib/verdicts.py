@@ -15,8 +15,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from prep_lib import files as fs
+from prep_lib import remote
 from prep_lib.engine import HIDDEN, kind_of
 from prep_lib.errors import BadInput, BadParameter
 from prep_lib.record import Cut
@@ -79,12 +81,12 @@ class Column:
     @cached_property
     def copies(self) -> np.ndarray:
         """How often each record is read, (records,) uint16, not loaded before it is looked at."""
-        return np.load(f"{self.place}.copies.npy", mmap_mode="r")
+        return fs.load_array(f"{self.place}.copies.npy", mmap_mode="r")
 
     @cached_property
     def cuts(self) -> np.ndarray:
         """Which parts are left out, (cuts,) of `CUTS`, in order."""
-        return np.load(f"{self.place}.cuts.npy")
+        return fs.load_array(f"{self.place}.cuts.npy")
 
     def original(self, name: str) -> str:
         """Return what an input is called when its records are read for the first time."""
@@ -167,26 +169,56 @@ def through(files: Sequence[str | Path] | str | Path, where: str) -> tuple[list[
 
 def is_verdicts(folder: str | Path) -> bool:
     """Tell whether a folder holds verdicts."""
-    return "://" not in str(folder) and os.path.isdir(folder) and kind_of(folder) == VERDICTS
+    return (fs.is_remote(folder) or os.path.isdir(folder)) and kind_of(folder) == VERDICTS
 
 
 def under(folder: str | Path, where: str) -> dict[str, Column]:
     """Return the files that a folder of verdicts is about, with their columns; see `through`."""
-    if not os.path.isfile(os.path.join(folder, "ledger.json")):
+    home = fs.absolute(folder)
+    size = remote.sizes(home)
+    if size("ledger.json") is None:
         raise BadInput(f"{where}: {folder} is not complete: the run that writes it did not end; run it again")
-    contents = json.loads(Path(folder, "documents.json").read_bytes())
+    contents = json.loads((home / "documents.json").read_bytes())
     if contents.get("version") != VERSION:
         raise BadInput(f"{where}: another version of prep_lib wrote {folder}; write it again")
     stamps: dict[str, list[int]] = {}
     with contextlib.suppress(OSError, ValueError):
-        stamps = json.loads(Path(folder, STAMPS).read_bytes())
+        stamps = json.loads((home / STAMPS).read_bytes())
     out: dict[str, Column] = {}
     for part in contents["parts"]:
-        path = part["base"] if "://" in part["base"] else os.path.abspath(os.path.join(folder, part["base"]))
+        path = based(home, part["base"])
         if not _is_the_one(path, stamps.get(part["file"]), part["base_sha256"]):
             raise BadInput(f"{where}: {path} is missing or not what was decided about; write {folder} again")
-        out[path] = _column(folder, part, contents["text"], where)
+        out[path] = _column(home, size, part, contents["text"], where)
     return out
+
+
+def base_of(path: str, folder: Path) -> str:
+    """Return how a folder of verdicts names a file it is about: from the folder on, where both can be moved together.
+
+    Raises
+    ------
+    BadParameter
+        If the address says who asks: it would be written down.
+    """
+    if fs.is_remote(folder) and path.startswith(f"{folder.parent}/"):
+        return posixpath.relpath(path.split("://")[1], str(folder).split("://")[1])
+    if remote.without_secrets(path) != path:
+        raise BadParameter(
+            f"decide: {remote.without_secrets(path)} is written down in the output, so its address must not hold a "
+            "user, password or signature; leave those to fsspec's configuration"
+        )
+    return path if fs.is_remote(path) or fs.is_remote(folder) else os.path.relpath(path, folder)
+
+
+def based(folder: Path, base: str) -> str:
+    """Return the file that `base_of` named."""
+    if fs.is_remote(base):
+        return base
+    if not fs.is_remote(folder) or os.path.isabs(base):
+        return os.path.abspath(os.path.join(folder, base))
+    head, _, rest = str(folder).partition("://")
+    return f"{head}://{posixpath.normpath(posixpath.join(rest, base))}"
 
 
 def _is_the_one(path: str, before: list[int] | None, sha256: str) -> bool:
@@ -197,15 +229,14 @@ def _is_the_one(path: str, before: list[int] | None, sha256: str) -> bool:
         return False
 
 
-def _column(folder: str | Path, part: dict[str, Any], text: str, where: str) -> Column:
-    place = os.path.join(folder, part["file"])
-    for name, size in part["bytes"].items():
-        path = f"{place}.{name}.npy"
-        if not os.path.isfile(path) or os.path.getsize(path) != size:
-            raise BadInput(f"{where}: {path} is missing or cut; write {folder} again")
+def _column(folder: Path, size: Callable[[str], int | None], part: dict[str, Any], text: str, where: str) -> Column:
+    place = str(folder / part["file"])
+    for name, told in part["bytes"].items():
+        if size(f"{part['file']}.{name}.npy") != told:
+            raise BadInput(f"{where}: {place}.{name}.npy is missing or cut; write {folder} again")
     if "+".join(fs.digest(f"{place}.{name}.npy") for name in part["bytes"]) != part["sha256"]:
         raise BadInput(f"{where}: {place}.copies.npy or .cuts.npy is not as it was written; write {folder} again")
-    return Column(os.path.abspath(place), part["sha256"], tuple(part["records"]), part["first"], text)
+    return Column(place, part["sha256"], tuple(part["records"]), part["first"], text)
 
 
 def joined(old: Sequence[tuple[int, int]], new: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -247,6 +247,50 @@ WORDS: dict[str, tuple[str, str]] = {
     "progress.before": ("{done:,} were already done", "其中 {done:,} 个此前已完成"),
     "progress.seconds": ("{seconds} s", "{seconds} 秒"),
     "progress.left": ("about {seconds} s left", "预计还需 {seconds} 秒"),
+    # run on everything
+    "everything.title": ("Run on everything", "在全部数据上运行"),
+    "everything.sub": (
+        "Run {name}: the recipe of this run as it was applied and the notebooks as they are saved, without samples. It "
+        "goes on when this notebook is closed.",
+        "运行 {name}：按本次运行已应用的配方与已保存的笔记本，不取样。关闭笔记本后仍会继续。",
+    ),
+    "everything.start": ("Run on everything", "在全部数据上运行"),
+    "everything.stop": ("Stop", "停止"),
+    "everything.state_new": ("Not started yet", "尚未开始"),
+    "everything.state_starting": ("Being checked and started …", "正在检查并启动……"),
+    "everything.state_running": ("Running", "运行中"),
+    "everything.state_stopping": ("Being stopped; finished work is kept …", "正在停止，已完成的部分会保留……"),
+    "everything.state_done": ("Done", "已完成"),
+    "everything.state_failed": ("Failed; the button goes on once it is put right", "失败；修正后可用按钮继续"),
+    "everything.state_interrupted": (
+        "Stopped; finished work is kept, and the button goes on",
+        "已停止；已完成的部分已保留，可用按钮继续",
+    ),
+    "everything.state_killed": (
+        "Killed; finished work is kept, and the button goes on",
+        "进程被终止；已完成的部分已保留，可用按钮继续",
+    ),
+    "everything.killed_memory": (
+        "{memory}: most likely for want of memory; fewer workers or a smaller memory_budget need less",
+        "{memory}：很可能是内存不足；减少 workers 或调小 memory_budget 可降低占用",
+    ),
+    "everything.killed_else": ("{memory}: by this not the cause", "{memory}：由此看来不是原因"),
+    "everything.elsewhere": ("on {host}", "（在 {host} 上）"),
+    "everything.refused": ("It did not start:", "未能启动："),
+    "everything.all": ("notebooks", "笔记本"),
+    "everything.notebooks": ("{done:,} of {plan:,} notebooks done", "已完成 {done:,} / {plan:,} 个笔记本"),
+    "everything.left": ("Time left: about {time}", "剩余时间：约 {time}"),
+    "everything.left_but": (", and what is not known yet: {names}", "，尚不可知的除外：{names}"),
+    "everything.left_rest": ("the rest of {name}", "{name} 的其余部分"),
+    "everything.left_unknown": (
+        "Time left: unknown, nothing like this was finished here before",
+        "剩余时间：未知，此处尚未完成过同类工作",
+    ),
+    "everything.memory": ("Memory: {memory}", "内存：{memory}"),
+    "everything.memory_of": ("at most {peak} of {limit} ({share})", "最高 {peak}，上限 {limit}（{share}）"),
+    "everything.memory_unknown": ("not known", "未知"),
+    "everything.report": ("The report of this run", "本次运行的报告"),
+    "everything.command": ("The same in a terminal, in this workspace:", "在终端中（于本工作区内）的等价命令："),
     # the ledger
     "ledger.title": ("What came in, what stayed, what went", "输入多少，保留多少，去掉多少"),
     "ledger.sum": (
@@ -790,6 +834,13 @@ WORDS: dict[str, tuple[str, str]] = {
         "{n:,} documents by their {shingle} shingles: signatures of {num_perm} minima, {bands} bands of {rows} rows",
         "{n:,} 篇文档，按 {shingle} 片段比较，签名含 {num_perm} 个最小值，{bands} 段，每段 {rows} 行",
     ),
+    "pairs.sampled": (
+        "These are {share} of the documents: those whose first minimum lies in that share of all hashes, so that "
+        "documents that are alike mostly come together. All numbers here are of them; what the run dropped in all "
+        "stands in the ledger.",
+        "以下是全部文档的 {share}：按签名首个最小值的取值区间抽取，因此相似的文档大多一起入选。"
+        "本页数字都只针对它们；本次运行丢弃的总数见账目。",
+    ),
     "pairs.none": ("There is no document to compare.", "没有可比较的文档。"),
     "pairs.who": ("Who goes", "丢弃多少"),
     "pairs.ran": ("the run, at {limit} ({bands} × {rows})", "本次运行，阈值 {limit}（{bands} × {rows}）"),
@@ -1193,11 +1244,152 @@ WORDS: dict[str, tuple[str, str]] = {
     "shards.audit_limit": ("limit", "界限"),
     "shards.passed": ("✓ passed", "✓ 通过"),
     "shards.failed": ("✗ failed", "✗ 未通过"),
+    # two runs compared
+    "compare.title": ("Runs {one} and {other}: what differs", "运行 {one} 与 {other}：有何不同"),
+    "compare.nothing": (
+        "There is no other run to compare with: run something twice, or name one in `other`.",
+        "没有可比较的另一次运行：请再运行一次，或在 `other` 中指定。",
+    ),
+    "compare.nothing_counted": (
+        "Nothing that was counted differs; the files are not all the same.",
+        "统计数字没有差异，但文件并不全部相同。",
+    ),
+    "compare.identical": (
+        "Identical: {n:,} files, every byte that both wrote is the same.",
+        "完全相同：{n:,} 个文件，两次运行写出的每个字节都相同。",
+    ),
+    "compare.differ": ("They differ: {what}.", "两者不同：{what}。"),
+    "compare.n_asked": ("parameters: {n:,}", "参数 {n:,} 项"),
+    "compare.n_inputs": ("files read: {n:,}", "读取的文件 {n:,} 个"),
+    "compare.n_versions": ("library versions: {n:,}", "库版本 {n:,} 项"),
+    "compare.n_stages": ("stages of the funnel: {n:,}", "漏斗阶段 {n:,} 个"),
+    "compare.n_documents": ("documents they disagree on: {n:,}", "处理结果不同的文档 {n:,} 篇"),
+    "compare.n_files": ("files written: {n:,}", "写出的文件 {n:,} 个"),
+    "compare.only": ("Only {name}: {what}", "仅 {name}：{what}"),
+    "compare.same": ("the same in both", "两者相同"),
+    "compare.difference": ("difference", "差异"),
+    "compare.more": ("{n:,} more rows are left out", "另有 {n:,} 行未列出"),
+    "compare.asked": ("What was asked differently", "参数的不同之处"),
+    "compare.asked_name": ("parameter", "参数"),
+    "compare.inputs": ("What was read", "读取的文件"),
+    "compare.inputs_name": ("file (sha256)", "文件（sha256）"),
+    "compare.versions": ("Versions", "版本"),
+    "compare.versions_name": ("library", "库"),
+    "compare.documents": ("Documents on which they disagree: {place}", "处理结果不同的文档：{place}"),
+    "compare.documents_n": ("They disagree on {n:,} documents.", "两者对 {n:,} 篇文档的处理不同。"),
+    "compare.lost_in_other": ("Kept in {one} and lost in {other}: {n:,}.", "{one} 保留而 {other} 未保留：{n:,}。"),
+    "compare.lost_in_one": ("Lost in {one} and kept in {other}: {n:,}.", "{one} 未保留而 {other} 保留：{n:,}。"),
+    "compare.lost_otherwise": (
+        "Lost in both, elsewhere or for another reason: {n:,}.",
+        "两者均未保留但阶段或原因不同：{n:,}。",
+    ),
+    "compare.absent_n": ("Read by one of them only: {n:,}.", "仅其中一次读取：{n:,}。"),
+    "compare.absent": ("never read", "未读取"),
+    "compare.no_match": (
+        "the two read different inputs here, and a line of one is not the same document as that line of the other",
+        "两者在此读取的输入不同，同一行号并非同一篇文档",
+    ),
+    "compare.examples": ("Some of them ({n:,}), drawn by a seed", "示例（{n:,} 篇，按种子抽取）"),
+    "compare.measured": ("{value} against {limit}", "测得 {value}，界限 {limit}"),
+    "compare.twin": ("for {twin}", "与 {twin} 重复"),
+    "compare.funnel": ("What was kept, stage by stage", "逐阶段的保留情况"),
+    "compare.reasons": ("Reasons whose counts differ ({n:,})", "数量不同的原因（{n:,}）"),
+    "compare.shares": ("{name}: how much of each source there is at the end", "{name}：最终各来源的数量"),
+    "compare.shards": ("{name}: the shards", "{name}：分片"),
+    "compare.settings": ("What the manifests say differently ({n:,})", "两份清单的不同之处（{n:,}）"),
+    "compare.trained_share": ("share of tokens trained", "参与训练的 token 占比"),
+    "compare.packs": ("packs", "包数"),
+    "compare.cut_documents": ("documents cut", "被切开的文档"),
+    "compare.lengths": ("Tokens of a document", "每篇文档的 token 数"),
+    "compare.length": ("tokens", "token 数"),
+    "compare.mean": ("mean", "平均"),
+    "compare.shortest": ("shortest", "最短"),
+    "compare.longest": ("longest", "最长"),
+    "compare.quantile": ("{share} are shorter", "{share} 的文档更短"),
+    "compare.bins": ("Share of the documents by length", "各长度文档的占比"),
+    "compare.too_many_tokens": (
+        "Too many tokens to compare one by one here: 23_inspect does it when asked for.",
+        "token 太多，此处未逐个比较：可在 23_inspect 中进行。",
+    ),
+    "compare.other_tokenizer": (
+        "Not compared token by token: the ids are of two tokenizers, or of two processors.",
+        "未逐个 token 比较：两者的 tokenizer 或处理器不同。",
+    ),
+    "compare.unreadable": (
+        "Not compared token by token: a shard cannot be read.",
+        "未逐个 token 比较：有分片无法读取。",
+    ),
+    "compare.files": ("Files written", "写出的文件"),
+    "compare.files_list": ("Those that are not the same ({n:,})", "不相同的文件（{n:,}）"),
+    "compare.files_same": ("{n:,} the same", "{n:,} 个相同"),
+    "compare.files_differs": ("{n:,} with other bytes", "{n:,} 个内容不同"),
+    "compare.files_only_one": ("{n:,} only in {one}", "{n:,} 个仅在 {one}"),
+    "compare.files_only_other": ("{n:,} only in {other}", "{n:,} 个仅在 {other}"),
+    "compare.differs": ("other bytes", "内容不同"),
+    "compare.only_one": ("only the first", "仅前者"),
+    "compare.only_other": ("only the other", "仅后者"),
+    # the combinations of a matrix beside each other
+    "matrix.differs": ("What differs", "不同之处"),
+    "matrix.efficiency": ("packing efficiency", "打包效率"),
+    "matrix.kept": ("records kept", "保留的记录"),
+    "matrix.measure": ("measured", "指标"),
+    "matrix.records": ("records in", "输入的记录"),
+    "matrix.report": ("report", "报告"),
+    "matrix.same": ("The same in all", "完全相同"),
+    "matrix.shared": (
+        "What does not differ was done once and shared; its time counts for the run that did it.",
+        "没有差别的步骤只执行一次并共享；其时间计入执行它的那次运行。",
+    ),
+    "matrix.time": ("time", "时间"),
+    "matrix.title": ("{n:,} combinations side by side", "{n:,} 种组合对比"),
+    "matrix.tokens": ("tokens written", "写入的 token"),
+    "matrix.value": ("value", "取值"),
+    # one page of PDF
+    "onepage.more": ("… and {n:,} more", "……另有 {n:,} 项"),
+    "onepage.left": ("{n:,} more lines did not fit on this page.", "另有 {n:,} 行未能放入本页。"),
+    "onepage.foot": ("Everything else stands in the page beside this one.", "其余内容见同时生成的网页。"),
+    # a run as one file to send
+    "share.title": ("Run {name}: shared report", "运行 {name}：分享报告"),
+    "share.contents": ("sections", "目录"),
+    "share.summary": ("Summary", "概要"),
+    "share.funnel": ("Funnel", "漏斗"),
+    "share.parameters": ("Parameters that were changed", "改动过的参数"),
+    "share.no_parameters": ("None: every notebook ran with its own values.", "无：所有笔记本均使用默认参数。"),
+    "share.default": ("the notebook's own", "默认值"),
+    "share.files": ("Files", "文件"),
+    "share.time": ("time", "时间"),
+    "share.memory": ("memory", "内存"),
+    "share.left_out": ("Left out to keep this file small: {what}.", "为控制文件大小而省略：{what}。"),
+    "share.rule_none": (
+        "This file holds numbers alone: no text of a document, a conversation, a template or a token.",
+        "本文件只含数字：不含任何文档、对话、模板或 token 的文本。",
+    ),
+    "share.rule_masked": (
+        "Texts are shown as shapes: each letter is x (X for a capital), each Chinese character 某, each digit 0; marks "
+        "and blanks stay. Who has the text can recognise it by its shape; choose `none` where that matters.",
+        "文本只显示形状：字母写作 x（大写写作 X），汉字写作“某”，数字写作 0；标点与空白保留。"
+        "持有原文的人可由形状认出它；若不可接受，请选择 `none`。",
+    ),
+    "share.rule_full": (
+        "This file shows texts of the data as the pages of the run do: treat it like the data.",
+        "本文件与运行页面一样显示数据原文：请像对待数据一样对待它。",
+    ),
+    "share.rule_aliases": (
+        "Names of files, sources, runs and documents are replaced: the same name by the same alias. Digests are cut "
+        "short; who has the same file can tell that it is the same.",
+        "文件、来源、运行和文档的名称均以别名代替，同名同别名。摘要只显示开头；持有同一文件的人可以认出它。",
+    ),
+    "share.rule_named": (
+        "Names of files, sources, runs and documents are shown.", "文件、来源、运行和文档的名称照原样显示。",
+    ),
+    "share.sample_lost": ("Shapes of what was turned down", "未保留文档的形状"),
+    "share.sample_kept": ("Shapes of what came through", "保留文档的形状"),
+    "share.sample_rows": ("Shapes of rows: what is trained stands on blue", "数据行的形状：蓝底为参与训练的部分"),
+    "share.row": ("{name}: the beginning of the first row", "{name}：第一行的开头"),
     # reports
     "report.bytes": ("bytes", "字节"),
     "report.changed": ("changed", "改动"),
     "report.code": ("code", "代码"),
-    "report.counted": ("{name}: what was kept, stage by stage", "{name}：逐阶段的保留情况"),
     "report.efficiency": ("packing efficiency", "打包效率"),
     "report.file": ("file", "文件"),
     "report.inputs": ("Files read", "读取的文件"),
@@ -1219,11 +1411,199 @@ WORDS: dict[str, tuple[str, str]] = {
     "report.state_interrupted": ("interrupted", "中断"),
     "report.state_open": ("not run yet", "尚未运行"),
     "report.state_running": ("running", "运行中"),
-    "report.title": ("Run {name}: what came in, what was kept", "运行 {name}：输入多少，保留多少"),
     "report.tokens": ("tokens written", "写入的 token"),
     "report.value": ("value", "取值"),
     "report.versions": ("Made with", "使用版本"),
     "report.why": ("why", "原因"),
+    # the verdict on a run, and what to know before it is used
+    "verdict.done": ("Finished", "已完成"),
+    "verdict.failed": ("Stopped by an error", "因错误停止"),
+    "verdict.interrupted": ("Stopped before its end", "中途停止"),
+    "verdict.running": ("Not finished: a notebook has begun and not ended", "尚未完成：有笔记本已开始但未结束"),
+    "verdict.open": ("Not finished: some notebooks have not run yet", "尚未完成：有笔记本尚未运行"),
+    "verdict.empty": ("Nothing has been run yet", "尚未运行任何笔记本"),
+    "verdict.nothing": ("Nothing was counted", "没有任何计数"),
+    "verdict.kept": (
+        "{records:,} documents came in, {kept:,} were kept ({share})",
+        "输入 {records:,} 篇文档，保留 {kept:,} 篇（{share}）",
+    ),
+    "verdict.tokens": (
+        "{records:,} documents came in, {kept:,} of them became {tokens:,} tokens",
+        "输入 {records:,} 篇文档，其中 {kept:,} 篇成为 {tokens:,} 个 token",
+    ),
+    "verdict.rows": ("in {rows:,} rows", "，共 {rows:,} 行"),
+    "verdict.npz": ("{rows:,} rows lie in {shards:,} even shards", "{rows:,} 行分布在 {shards:,} 个均匀的分片中"),
+    "alert.more": ("And {n:,} more of the same kind.", "同类问题另有 {n:,} 项。"),
+    "alert.failed": (
+        "{notebook} failed: {text} · What the notebooks before it wrote stands, and finished tasks are kept. "
+        "Once the cause is put right, go on with: {again}",
+        "{notebook} 失败：{text} · 此前各笔记本写出的内容有效，已完成的任务会保留。排除原因后继续：{again}",
+    ),
+    "alert.interrupted": (
+        "{notebook} was stopped before its end. Finished tasks are kept; what is below is half of a run. Go on "
+        "with: {again}",
+        "{notebook} 在结束前停止。已完成的任务会保留；下面只是运行的一部分。继续：{again}",
+    ),
+    "alert.running": (
+        "{notebook} has begun and not ended: what is below is what stood when this page was made.",
+        "{notebook} 已开始但尚未结束：下面是生成本页时的情况。",
+    ),
+    "alert.open": (
+        "{n:,} of {all:,} notebooks have not run yet: {names}. The numbers below end before them. Go on with: "
+        "{again}",
+        "{all:,} 个笔记本中有 {n:,} 个尚未运行：{names}。下面的数字只到它们之前为止。继续：{again}",
+    ),
+    "alert.unbalanced": (
+        "The ledger of {notebook} does not balance: {text}. Records are missing without a reason: do not use "
+        "what it wrote, and report this.",
+        "{notebook} 的账目不平衡：{text}。有记录无故缺失：不要使用它写出的内容，并请报告此问题。",
+    ),
+    "alert.gone": (
+        "{n:,} files that {notebook} wrote are no longer as it wrote them, {file} among them. What is below "
+        "describes files that are not there; make them again with: {again}",
+        "{notebook} 写出的文件中有 {n:,} 个已与写出时不同，例如 {file}。下面描述的文件已不在；重新生成：{again}",
+    ),
+    "alert.break": (
+        "{after} has {into:,} documents in, but {before} kept {kept:,}: it was made from something else. Run "
+        "both again before you trust what follows.",
+        "{after} 输入了 {into:,} 篇文档，而 {before} 保留了 {kept:,} 篇：它所用的不是同一份数据。请先重新运行这两"
+        "个笔记本。",
+    ),
+    "alert.lost_all": (
+        "None of the {n:,} documents came through {notebook}: there is nothing to train on. The reasons below "
+        "say which limit did it.",
+        "{n:,} 篇文档没有一篇通过 {notebook}：没有可训练的内容。下面的原因会说明是哪个限值造成的。",
+    ),
+    "alert.tokenizers": (
+        "{one} and {other} were written with different tokenizers: their ids do not mean the same. Use one "
+        "tokenizer and run the later one again.",
+        "{one} 与 {other} 使用了不同的分词器：其 id 含义不同。请统一分词器并重新运行后者。",
+    ),
+    "alert.damage": (
+        "{notebook}: {n:,} inputs are damaged ({reason}); how many records behind the damage are missing, nobody "
+        "knows. Repair the files and run again.",
+        "{notebook}：{n:,} 个输入已损坏（{reason}）；损坏处之后缺失多少记录无从得知。请修复文件后重新运行。",
+    ),
+    "alert.reveal": (
+        "{notebook} shows personal data as it stands (reveal): its page must not be passed on. Run it again "
+        "without reveal before sharing.",
+        "{notebook} 原样显示了个人信息（reveal）：其页面不得外传。分享前请关闭 reveal 重新运行。",
+    ),
+    "alert.benchmarks": (
+        "No benchmark was given to {notebook}: nobody knows whether test questions are in this data, and scores "
+        "on them may mean nothing. Name the benchmarks you will report.",
+        "没有为 {notebook} 指定基准测试：无法得知数据中是否含有测试题，其得分可能毫无意义。请指定将要报告的基准。",
+    ),
+    "alert.pii": (
+        "{notebook} looked for no personal data (pii_kinds is none): addresses, phone numbers and keys stay as "
+        "they are in the texts.",
+        "{notebook} 没有查找个人信息（pii_kinds 为 none）：文本中的地址、电话和密钥保持原样。",
+    ),
+    "alert.records": (
+        "Records that failed in {notebook}: {n:,} ({reasons}). They are not in the data; its rejected.jsonl.zst names "
+        "each.",
+        "{notebook} 中有 {n:,} 条记录失败：{reasons}。它们不在数据中；rejected.jsonl.zst 列出了每一条。",
+    ),
+    "alert.source": (
+        "Source {source} lost {share} of its {n:,} documents to {stage} in {notebook}, most of them to {reason}. "
+        "Look at some of them before you believe that; a limit made for other texts does the same.",
+        "来源 {source} 的 {n:,} 篇文档中有 {share} 在 {notebook} 的 {stage} 被去除，主要原因是 {reason}。请先查看"
+        "几篇再下结论；为其他文本设定的限值也会造成这种情况。",
+    ),
+    "alert.cut": (
+        "{share} of the tokens of {notebook} ({n:,}) are not in the rows: what was longer than a row was cut off "
+        "or dropped whole. Longer rows, or too_long=cut_turns, keep more.",
+        "{notebook} 的 token 中有 {share}（{n:,} 个）不在行中：超过行长的部分被截断或整条丢弃。更长的行或 "
+        "too_long=cut_turns 可保留更多。",
+    ),
+    "alert.untrained": (
+        "Only {share} of the tokens of {notebook} are trained: almost everything is context. Look at the mask in "
+        "the workbench before you train.",
+        "{notebook} 的 token 中只有 {share} 参与训练：几乎全是上下文。训练前请在工作台中查看掩码。",
+    ),
+    "alert.waste": (
+        "{share} of the places in the rows of {notebook} are padding: a trainer computes on them for nothing. "
+        "Another packing, or a smaller row, wastes less.",
+        "{notebook} 的行中有 {share} 的位置是填充：训练时白白计算。换一种打包方式或缩短行长可减少浪费。",
+    ),
+    "alert.force": (
+        "{notebook} used rule sets on languages they were not made for (force): what they drop there means "
+        "little.",
+        "{notebook} 把规则集用在了并非其适用的语言上（force）：它们在那里的去除结果意义不大。",
+    ),
+    "alert.old": (
+        "Not all of this run was written by the same code ({what}): some of it was kept from before a change. "
+        "Run it once without keep_old before you publish it.",
+        "本次运行并非全部由同一份代码写出（{what}）：部分内容保留自代码改动之前。发布前请不带 keep_old 重新运行一"
+        "次。",
+    ),
+    "alert.sample": (
+        "{notebook} read only a sample of {n:,}: the numbers are those of the sample. Set sample to 0 for "
+        "everything.",
+        "{notebook} 只读取了 {n:,} 条样本：数字仅为样本的。要处理全部数据，请将 sample 设为 0。",
+    ),
+    "alert.memory": (
+        "{notebook} held {memory} of the {limit} this machine gives: a little more data per task and it is "
+        "killed. Use fewer workers or a smaller memory_budget.",
+        "{notebook} 占用了 {memory}，而本机上限为 {limit}：数据再多一点就会被终止。请减少 workers 或调小 "
+        "memory_budget。",
+    ),
+    "alert.died": (
+        "Workers died in {notebook} ({n:,} times); their tasks ran again and nothing is missing. Most often "
+        "memory is short: use fewer workers.",
+        "{notebook} 中有工作进程终止（{n:,} 次）；其任务已重跑，没有缺失。多半是内存不足：请减少 workers。",
+    ),
+    "alert.reference": (
+        "The accelerator fastokens did not serve in {notebook}: the reference did, with the same ids, but many "
+        "times slower.",
+        "{notebook} 未使用加速器 fastokens：由参考分词器完成，id 相同，但慢许多倍。",
+    ),
+    "alert.built_in": (
+        "This run is on text from this machine, which shows how things work. For your data, name your files in "
+        "the recipe.",
+        "本次运行使用的是本机自带文本，仅用于演示。要处理您的数据，请在配方中指定文件。",
+    ),
+    # the page of a run
+    "index.calm": (
+        "Nothing stands out: no record failed, no source lost much, nothing is cut short or missing.",
+        "未见异常：没有记录失败，没有来源大量流失，也没有截断或缺失。",
+    ),
+    "index.way": ("From {first} to {last}: what was kept", "从 {first} 到 {last}：保留情况"),
+    "index.break": (
+        "The chain breaks here: {before} kept {kept:,}, {after} has {into:,} in",
+        "链条在此中断：{before} 保留 {kept:,}，{after} 输入 {into:,}",
+    ),
+    "index.as_table": ("the same as a table", "以表格显示"),
+    "index.why": ("all reasons, by source", "全部原因（按来源）"),
+    "index.rows": ("rows", "行"),
+    "index.shards": ("shards", "分片"),
+    "index.seconds": ("time", "时间"),
+    "index.memory": ("most memory", "最大内存"),
+    "index.says": ("what {name} shows", "{name} 显示的结果"),
+    "index.changed": ("Parameters that were changed", "改动过的参数"),
+    "index.unchanged": ("Every parameter is the notebook's own.", "所有参数均为笔记本的默认值。"),
+    "index.default": ("default", "默认值"),
+    "index.made": ("Made with", "生成环境"),
+    "index.what": ("what", "项目"),
+    "index.all": ("all", "全部"),
+    "index.tokenizer": ("tokenizer {name}, sha256", "分词器 {name}，sha256"),
+    "index.digest": ("digest of all rows", "全部行的摘要"),
+    "index.times": ("Time and memory", "时间与内存"),
+    "index.total": (
+        "{time} for the {n:,} notebooks that came to their end, one after the other.",
+        "{n:,} 个已完成的笔记本依次运行共用 {time}。",
+    ),
+    "index.passed": ("passed on everything as it was: {names}", "原样全部通过：{names}"),
+    "index.start": ("seconds until the first cell", "到首个单元格的秒数"),
+    "index.stages": ("by stage ({n:,})", "按阶段（{n:,}）"),
+    "index.tasks": ("tasks", "任务"),
+    "index.wall": ("seconds", "秒"),
+    "index.work": ("seconds of all workers", "各工作进程合计秒数"),
+    # numbers as files
+    "sheets.link": ("these numbers as CSV", "以 CSV 下载数字"),
+    "sheets.bar": ("figure", "图"),
+    "sheets.part": ("part", "部分"),
+    "sheets.value": ("value", "值"),
     # the template workbench
     "workbench.title": ("Which tokens does this template train, and why?", "这个模板训练哪些 token，为什么？"),
     "workbench.sub": (

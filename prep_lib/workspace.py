@@ -27,7 +27,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -53,6 +54,12 @@ HEADLESS = "PREP_HEADLESS"
 
 #: A run's name is one folder name, on every file system.
 RUN_NAME = re.compile(r"\.?\w[\w.-]{0,99}")
+
+#: What was explored in run NAME runs on everything in run NAME-all.
+WHOLE = "-all"
+
+#: Bytes of a socket's path that every system takes: 104 on macOS, 108 on Linux.
+SOCKET_PATH = 104
 
 #: What a notebook of ours cannot do without; a kernel that lacks one is the wrong kernel.
 NEEDED = ("numpy", "torch", "tokenizers", "datasets", "h5py", "ipywidgets")
@@ -145,6 +152,30 @@ def init(folder: str | Path) -> list[str]:
     return [*lines, _strip_outputs_in_git(folder)]
 
 
+def place_recipe(root: Path, name: str, text: Callable[[str], str], reads: str) -> str:
+    """Write a recipe into a workspace and return its name: another one where that recipe was changed, or reads others.
+
+    Parameters
+    ----------
+    root : Path
+    name : str
+    text : callable
+        Gets the name, and gives the text.
+    reads : str
+        What stands in the text of every recipe for the same files.
+    """
+    marker = root / MARKER
+    told = json.loads(marker.read_text("utf-8"))
+    for word in itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2))):
+        file, content = f"notebooks/recipes/{word}.yaml", text(word).encode()
+        there = (root / file).read_bytes() if (root / file).is_file() else reads.encode()
+        if reads.encode() in there and _place(root / file, content, told["files"].get(file)) != "kept":
+            told["files"][file] = _sha256(content)
+            _write(marker, json.dumps(told, indent=1, sort_keys=True) + "\n")
+            return word
+    raise AssertionError
+
+
 def _originals() -> dict[str, bytes]:
     """Return what a workspace holds, by relative path."""
     notebooks = CHECKOUT / "notebooks"
@@ -226,8 +257,8 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def write_kernel(folder: str | Path) -> Path:
-    """Write a kernel named python3 that is this interpreter, and return the folder to put into JUPYTER_PATH.
+def write_kernel(folder: str | Path, name: str = "python3") -> Path:
+    """Write a kernel that is this interpreter, and return the folder to put into JUPYTER_PATH.
 
     A "python3" of the user's or the system's may be another Python, which fails on the first import.
     """
@@ -240,8 +271,23 @@ def write_kernel(folder: str | Path) -> Path:
         # Bars fill a log or a report with one line a refresh; what happens is told by lines.
         "env": {"TQDM_DISABLE": "1", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1"},
     }
-    _write(Path(folder) / "kernels" / "python3" / "kernel.json", json.dumps(spec, indent=1))
+    _write(Path(folder) / "kernels" / name / "kernel.json", json.dumps(spec, indent=1))
     return Path(folder)
+
+
+def transport(folder: str | Path) -> str:
+    """Return how to speak with a kernel whose connection file lies in a folder: ``ipc`` or ``tcp``.
+
+    A socket file in a folder only this user can enter is safer than open ports, but the system allows its path about a
+    hundred characters; behind a longer one a kernel starts and is never heard of.
+
+    Examples
+    --------
+    >>> transport("/run/user/1000/jupyter"), transport("/gpfs/" + "a" * 80)
+    ('ipc', 'tcp')
+    """
+    fits = len(os.fsencode(Path(folder) / f"kernel-{uuid.UUID(int=0)}-ipc-5")) < SOCKET_PATH
+    return "ipc" if os.name == "posix" and fits else "tcp"
 
 
 def run_kernel() -> None:
@@ -598,7 +644,7 @@ def open_run(run: str = "", notebook: str = "") -> Run:
     In a notebook: ``run = open_run(run, notebook="22_tensorize")``.
     """
     root = find_root()
-    opened = Run(root, check_name(run) if run else latest(root) or "default", notebook)
+    opened = Run(root, check_name(run) if run else latest(root, explored=True) or "default", notebook)
     for folder in (opened.data, opened.folder / "executed", opened.folder / "reports"):
         with space_for(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -630,9 +676,19 @@ def check_name(name: str) -> str:
     return name
 
 
-def latest(root: Path) -> str | None:
-    """Return the name of the run something happened in last; None if there is none."""
+def latest(root: Path, explored: bool = False) -> str | None:
+    """Return the name of the run something happened in last; None if there is none.
+
+    Parameters
+    ----------
+    root : Path
+    explored : bool
+        True: not one of everything, beside the run that it was explored in; nobody goes on exploring there.
+    """
     runs = [path for path in (root / "runs").glob("*") if path.is_dir() and not path.name.startswith(".")]
+    if explored:
+        of = {path: path.with_name(path.name.removesuffix(WHOLE)) for path in runs}
+        runs = [path for path in runs if of[path] == path or of[path] not in runs]
     return max(runs, key=lambda path: (_last_touched(path), path.name)).name if runs else None
 
 
@@ -659,7 +715,7 @@ def wrong_kernel(root: Path) -> str:
 def append_event(folder: Path, event: Mapping[str, Any]) -> None:
     """Append one event to ``run.jsonl`` of a run; a journal that cannot be written never stops the work."""
     stamped = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **event}
-    line = json.dumps(stamped, ensure_ascii=False, default=str).encode() + b"\n"
+    line = json.dumps(stamped, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace") + b"\n"
     with contextlib.suppress(OSError), open(folder / "run.jsonl", "ab+") as journal:
         if journal.tell():
             journal.seek(-1, os.SEEK_END)

@@ -25,12 +25,16 @@ ADDRESSES = {
     "numba": {"prep_lib/jit.py"},
     "torch": {"prep_lib/tensors.py", "prep_lib/feed/dataset.py", "prep_lib/feed/loader.py"},
     "loky": {"prep_lib/engine.py"},
+    "dask": {"prep_lib/cluster.py"},
+    "distributed": {"prep_lib/cluster.py"},
+    "ray": {"prep_lib/cluster.py"},
     "trafilatura": {"prep_lib/text/extract.py"},
     "resiliparse": {"prep_lib/text/extract.py"},
     "fastwarc": {"prep_lib/source/warc.py"},
     "ftfy": {"prep_lib/text/mojibake.py"},
     "py3langid": {"prep_lib/text/language.py"},
     "phonenumbers": {"prep_lib/text/pii.py"},
+    "reportlab": {"prep_lib/onepage.py"},
     "ipywidgets": None,  # every view.py
 }
 
@@ -157,7 +161,7 @@ def test_what_is_imported_is_declared() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
-    asked = [*project["dependencies"], *extras["fast"], *extras["pii"]]
+    asked = [*project["dependencies"], *extras["fast"], *extras["pii"], *extras["dask"], *extras["ray"]]
     declared = {plain(re.split(r"[<>=;\[ ]", line)[0]) for line in asked}
     homes = packages_distributions()
     for path in sources():

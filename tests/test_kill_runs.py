@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -18,9 +20,11 @@ from pathlib import Path
 import killing
 import psutil
 import pytest
+from toy_runs import write_notebook
 
+from prep_lib.background import describe, look
 from prep_lib.tokens.tokenizer import AutoTokenizer
-from prep_lib.workspace import MARKER, find_notebook, read_events
+from prep_lib.workspace import MARKER, Run, find_notebook, read_events
 
 pytestmark = pytest.mark.kill
 
@@ -155,6 +159,123 @@ def test_a_full_disk_is_one_clear_line_and_the_same_command_continues(world, cle
         done = run(ws)
         assert done.returncode == 0, done.stderr
         assert left(ws) == clean
+
+
+# ── in the background ────────────────────────────────────────────────────────────────────────────────────────────────
+
+#: One task that is done, and one that waits until somebody lets it go on: nothing here depends on how fast it is.
+WAITS = """
+    import time
+    from prep_lib.engine import Crew, Task, lock, run_tasks
+    def work(out, waits):
+        while waits and not (run.folder / 'go').is_file():
+            time.sleep(0.05)
+        return {}
+    tasks = [Task(f't{waits}', work, {'waits': waits}, key={'inputs': waits}) for waits in (0, 1)]
+    with lock(run.data), Crew('inline') as crew:
+        run_tasks('wait', tasks, run.data, crew=crew)
+    """
+TOLD = """printf '%s' "$PREP_RUN $PREP_STATE $PREP_SUMMARY" > "told by $PREP_RUN" """
+
+
+@pytest.fixture(name="toy")
+def _toy(tmp_path: Path) -> Path:
+    """A workspace with a name that is hard on paths, and a notebook of a task that is done and one that waits."""
+    folder = tmp_path / "工作 {区}"
+    folder.mkdir()
+    (folder / MARKER).write_text("{}")
+    write_notebook(folder, "10_a", WAITS)
+    (folder / "r.yaml").write_text("notebooks: [10_a]")
+    return folder
+
+
+def prep_command(toy: Path, *arguments: str, mark: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command as somebody without a home."""
+    environment = {name: value for name, value in os.environ.items() if name != "HOME"}
+    return subprocess.run(
+        [sys.executable, "-m", "prep_lib.cli", *arguments], cwd=toy, capture_output=True, text=True, check=False,
+        env=environment | {killing.MARK: mark},
+    )  # fmt: skip
+
+
+def waiting(toy: Path, name: str = "r") -> Run:
+    """Return a run once its first task is done and the other one waits."""
+    run, until = Run(toy, name), time.monotonic() + 120
+    while (stage := look(run).journal.stage) is None or not stage.done:
+        assert look(run).state == "running", (run.folder / "run.log").read_text()
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return run
+
+
+def test_a_detached_run_outlives_who_started_it_and_after_a_kill_says_how_to_go_on(toy):
+    started = prep_command(toy, "run", "r.yaml", "--detach", "--on-done", TOLD, mark="first")
+    assert started.returncode == 0, started.stderr
+    run = waiting(toy)
+    second = prep_command(toy, "run", "r.yaml", "--detach")
+    process = look(run).owner.process
+    assert (second.returncode, second.stdout) == (1, "")
+    assert second.stderr.startswith(f"prep run: background: run r is in use by process {process} on this machine")
+
+    # Beside it another run of the same workspace comes to its end.
+    (toy / "runs/other").mkdir()
+    (toy / "runs/other/go").touch()
+    other = prep_command(toy, "run", "r.yaml", "--name", "other")
+    assert other.returncode == 0, other.stderr
+    assert other.stdout.splitlines()[-1].startswith("other: done in ")
+
+    psutil.Process(process).kill()
+    assert killing.wait_gone("first") == []
+    text = "\n".join(describe(look(run)))
+    assert "state     killed: last sign of life 20" in text
+    assert "reached   10_a (0 of 1 notebooks done): wait, 1 of 2 tasks" in text
+    assert "looked at every second: by this not the cause" in text
+    assert not (toy / "told by r").exists()
+
+    again = look(run).journal.again
+    continued = prep_command(toy, *shlex.split(again)[1:], mark="second")
+    assert continued.returncode == 0, continued.stderr
+    command = [sys.executable, "-m", "prep_lib.cli", "attach"]
+    with subprocess.Popen([*command, "r"], cwd=toy, stdout=subprocess.PIPE, text=True) as attached:
+        assert attached.stdout.readline().startswith("begins: process")
+        waiting(toy)
+        (toy / "runs/r/go").touch()
+        shown = attached.stdout.read().splitlines()
+    assert attached.returncode == 0
+    assert "10_a: runs: it did not come to its end" in shown
+    assert killing.wait_gone("second") == []
+    summary = shown[-1]
+    assert re.fullmatch(r"r: done in \d+ (s|min)", summary)
+    assert (toy / "told by r").read_text() == f"r done {summary}"
+
+
+def test_a_run_is_stopped_as_ctrl_c_stops_it_and_who_watched_gets_its_code(toy):
+    ignoring = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]  # as a shell starts what stands before an &
+    command = [sys.executable, "-m", "prep_lib.cli", "run", "r.yaml", "--on-done", TOLD]
+    process, mark = killing.start([*ignoring, *command], cwd=toy, stdout=subprocess.DEVNULL)
+    with process:
+        while process.poll() is None and not (toy / "runs/r/run.jsonl").is_file():
+            time.sleep(0.05)
+        waiting(toy)
+        watching = [sys.executable, "-m", "prep_lib.cli", "attach"]
+        with subprocess.Popen(watching, cwd=toy, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as leaving:
+            leaving.stdout.readline()
+            leaving.send_signal(signal.SIGINT)
+            assert leaving.wait(30) == 130
+            assert leaving.stderr.read() == "left alone: the run goes on; `prep attach r` shows it again\n"
+        with subprocess.Popen(watching, cwd=toy, stdout=subprocess.PIPE, text=True) as staying:
+            staying.stdout.readline()
+            stopped = prep_command(toy, "stop")
+            assert stopped.returncode == 0, stopped.stderr
+            assert "\nfinished tasks are kept; continue with\nprep run runs/r/recipe.yaml --on-done " in stopped.stdout
+            assert staying.stdout.read().splitlines()[-1].startswith("r: interrupted after ")
+        assert staying.returncode == 130
+        assert process.wait(30) == 130
+    assert killing.wait_gone(mark, 0.5) == []
+    assert (toy / "told by r").read_text().startswith("r interrupted r: interrupted after ")
+    again = prep_command(toy, "stop")
+    assert again.returncode == 1
+    assert again.stderr.startswith("prep stop: background: nothing works in run r: interrupted 20")
 
 
 # ── killed ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -16,85 +16,16 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 from prep_lib.engine import listen
 from prep_lib.markup import Html, Part, bar, join, number, snippet, tag
+from prep_lib.results import Stage, Stages, advance
 from prep_lib.words import say
 from prep_lib.workspace import HEADLESS
 
 #: Seconds between two drawings: faster than this the eye sees no difference, and the browser does the work.
 PAUSE = 0.2
-
-
-@dataclass(frozen=True)
-class Stage:
-    """How far one stage is.
-
-    Parameters
-    ----------
-    name : str
-    tasks, done : int
-    before : int
-        How many were already done when it began.
-    seconds : float
-        Since it began.
-    ended : bool
-    """
-
-    name: str
-    tasks: int
-    done: int
-    before: int = 0
-    seconds: float = 0.0
-    ended: bool = False
-
-    @property
-    def left(self) -> float | None:
-        """Seconds to go, guessed from the tasks finished so far; None while there is nothing to guess from."""
-        finished = self.done - self.before
-        return self.seconds * (self.tasks - self.done) / finished if finished and not self.ended else None
-
-
-@dataclass(frozen=True)
-class State:
-    """The stages in the order they began, and the notes told meanwhile."""
-
-    stages: tuple[Stage, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def advance(state: State, event: dict[str, Any], seconds: float = 0.0) -> State:
-    """Return the state after one event of the engine; `seconds` is how long its stage has been running.
-
-    Examples
-    --------
-    >>> state = advance(State(), {"event": "begin", "stage": "count", "tasks": 3, "done": 1})
-    >>> advance(state, {"event": "task", "stage": "count", "done": 2, "tasks": 3}, 4.0).stages[0].left
-    4.0
-    """
-    kind = event["event"]
-    if kind == "note":
-        return replace(state, notes=(*state.notes, event["text"]))
-    if kind == "begin":
-        fresh = Stage(event["stage"], event["tasks"], event["done"], event["done"])
-        return replace(state, stages=(*state.stages, fresh))
-    if kind == "task":
-        return _change(state, event["stage"], done=event["done"], tasks=event["tasks"], seconds=seconds)
-    if kind == "end":
-        return _change(state, event["stage"], seconds=event["seconds"], ended=True)
-    return state
-
-
-def _change(state: State, name: str, **fields: Any) -> State:
-    """Change the newest stage of that name; one that began before we listened is left alone."""
-    at = max((at for at, stage in enumerate(state.stages) if stage.name == name), default=None)
-    if at is None:
-        return state
-    stages = list(state.stages)
-    stages[at] = replace(stages[at], **fields)
-    return replace(state, stages=tuple(stages))
 
 
 def line(stage: Stage, lang: str = "en") -> str:
@@ -108,10 +39,14 @@ def line(stage: Stage, lang: str = "en") -> str:
     return " · ".join(parts)
 
 
-def page(state: State, lang: str = "en") -> str:
+def page(state: Stages, lang: str = "en") -> str:
     """Return the drawing: a bar and a line for each stage, notes below."""
-    rows = join(_row(stage, lang) for stage in state.stages)
-    return snippet(join([rows, *(tag("p", text, cls="dim") for text in state.notes)]), lang)
+    return snippet(join([rows(state, lang), *(tag("p", text, cls="dim") for text in state.notes)]), lang)
+
+
+def rows(state: Stages, lang: str = "en") -> Html:
+    """Return a bar and a line for each stage."""
+    return join(_row(stage, lang) for stage in state.stages)
 
 
 def _row(stage: Stage, lang: str) -> Html:
@@ -125,7 +60,7 @@ class Progress:
     """Listens to the engine while it is open; see `show`."""
 
     def __init__(self, lang: str, display: Callable[..., Any], cell: Callable[[], Any]) -> None:
-        self.lang, self.state = lang, State()
+        self.lang, self.state = lang, Stages()
         self._display, self._cell = display, cell
         self._handle: Any = None
         self._where: Any = None
@@ -146,7 +81,7 @@ class Progress:
         """Start afresh in a cell that has no drawing yet: a run belongs under the call that made it."""
         self._began = now
         if self._cell() != self._where:
-            self.state, self._handle, self._where = State(), None, self._cell()
+            self.state, self._handle, self._where = Stages(), None, self._cell()
 
     def _draw(self, now: float) -> None:
         self._drawn = now

@@ -32,8 +32,9 @@ from torch.utils.data import Dataset
 from prep_lib.engine import memory_limit
 from prep_lib.errors import BadInput, BadParameter, BadShard, unknown
 from prep_lib.feed import segments as layout
-from prep_lib.files import digest
+from prep_lib.files import digest, place
 from prep_lib.jit import kernel
+from prep_lib.remote import sizes
 from prep_lib.shards.bin import BinShard
 from prep_lib.shards.formats import open_shard
 from prep_lib.shards.manifest import NAME, read_manifest
@@ -325,7 +326,7 @@ class TokenDataset(RowDataset):
     ) -> None:
         if labels not in LABELS:
             raise unknown("feed/dataset", "labels", labels, LABELS[1:])
-        self.path, self.metadata = Path(path), read_manifest(path)
+        self.path, self.metadata = place(path), read_manifest(path)
         self._labels, self._first, self._key = labels, first_token, key
         asked = (position_ids, segment_ids, cu_seqlens, block_mask)
         self._extras = frozenset(name for name, wanted in zip(EXTRAS, asked, strict=True) if wanted)
@@ -341,6 +342,7 @@ class TokenDataset(RowDataset):
             self._find_keys(self._open(0))
 
     def _check_files(self) -> None:
+        size_of = sizes(self.path)
         for entry in self._entries:
             path = self.path / entry["file"]
             if path.suffix == ".npz":
@@ -348,9 +350,9 @@ class TokenDataset(RowDataset):
                     f"feed/dataset: {path.name} is packed and cannot be mapped; read the folder with "
                     'PreProcessedDataset, or build it with format="bin"'
                 )
-            if not path.is_file():
+            if (size := size_of(entry["file"])) is None:
                 raise BadShard(f"feed/dataset: {path} is missing, though {NAME} lists it; build it again")
-            if (size := path.stat().st_size) != entry["bytes"]:
+            if size != entry["bytes"]:
                 raise BadShard(
                     f"feed/dataset: {path} has {size:,} bytes, {NAME} says {entry['bytes']:,}; run prep verify"
                 )
@@ -391,7 +393,8 @@ class TokenDataset(RowDataset):
     def _checked_shard(self, entry: Mapping[str, Any]) -> Shard:
         path, length = self.path / entry["file"], self.metadata["seq_len"]
         # The manifest is read already; by itself a bin shard would read it again.
-        shard = BinShard(path, length, entry["dtype"]) if path.suffix == ".bin" and length else open_shard(path)
+        bare = path.suffix == ".bin" and length and isinstance(path, Path)
+        shard = BinShard(path, length, entry["dtype"]) if bare else open_shard(path)
         if len(shard) != entry["sequences"]:
             raise BadShard(f"feed/dataset: {path} has {len(shard):,} rows, {NAME} says {entry['sequences']:,}")
         return shard
@@ -570,7 +573,7 @@ class PreProcessedDataset(RowDataset):
     def __init__(self, path: str | Path, max_cache_shards: int = 1) -> None:
         if max_cache_shards < 1:
             raise BadParameter(f"feed/dataset: max_cache_shards must be at least 1, got {max_cache_shards}")
-        self.path, self.max_cache_shards = Path(path), max_cache_shards
+        self.path, self.max_cache_shards = place(path), max_cache_shards
         files = npz_files(path).train
         self.metadata = _metadata(dict.fromkeys([files[0].parent, self.path]))
         self._readers = open_alike(files)

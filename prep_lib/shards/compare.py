@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from prep_lib import files as fs
 from prep_lib.errors import BadParameter, BadShard
 from prep_lib.jit import kernel
 from prep_lib.seeds import stream
@@ -275,7 +276,7 @@ def compare(one: str | Path, other: str | Path, *, limit: int = 20, seed: int = 
     manifests = read_manifest(one), read_manifest(other)
     _check_tokenizers(*manifests)
     sources: dict[str, int] = {}
-    left, right = (_Folder(Path(path), told) for path, told in zip((one, other), manifests, strict=True))
+    left, right = (_Folder(fs.place(path), told) for path, told in zip((one, other), manifests, strict=True))
     if left.keys != right.keys:
         raise BadParameter(
             f"shards/compare: {left.path} holds ids as {', '.join(left.keys)}, {right.path} as "
@@ -324,7 +325,7 @@ def stored(folder: str | Path, spots: Sequence[Spot], key: str) -> Stored:
     """
     parts = []
     for spot in spots:
-        shard = open_shard(Path(folder, spot.file))
+        shard = open_shard(fs.place(folder) / spot.file)
         if not 0 <= spot.row < len(shard):
             raise BadShard(f"shards/compare: {shard.path} has no row {spot.row}; it was built anew since")
         row, piece = shard.row(spot.row), slice(spot.at, spot.at + spot.length)

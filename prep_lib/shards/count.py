@@ -21,6 +21,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,15 @@ class Counted:
     singles: tuple[str, ...] = ()
     groups: tuple[tuple[str, str | None], ...] = ()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Without the copies of this machine.
+        return {name: value for name, value in self.__dict__.items() if name in self.__dataclass_fields__}
+
+    @cached_property
+    def _files(self) -> dict[str, Path]:
+        """The files on this machine that have been asked for, by part: what lies in a store is asked for once."""
+        return {}
+
     def path(self, part: str) -> Path:
         """Return one of the files."""
         return self.folder / ROWS / f"{self.number:05d}.{part}"
@@ -239,14 +249,14 @@ class Counted:
     @property
     def counts(self) -> np.ndarray:
         """(c,) int64, how many pieces have each length."""
-        return np.load(self.path("counts.npy"))
+        return fs.load_array(self.path("counts.npy"))
 
     def array(self, key: str) -> np.ndarray:
         """Return one array of all rows behind each other."""
         return self._map(f"{key}.bin", self.layout.dtype(key))
 
     def _map(self, part: str, dtype: np.dtype[Any]) -> np.ndarray:
-        path = self.path(part)
+        path = self._files.get(part) or self._files.setdefault(part, fs.local(self.path(part)))
         # A plain view: numba knows no memmap, and an empty file cannot be mapped.
         return np.asarray(np.memmap(path, dtype, "r")) if path.stat().st_size else np.zeros(0, dtype)
 

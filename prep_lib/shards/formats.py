@@ -7,6 +7,7 @@ npz    shard_000000.npz      what plain `np.load` opens, and the same two files
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from prep_lib.errors import BadShard
+from prep_lib.files import is_remote, local, place
 from prep_lib.shards.bin import BESIDE, BinShard, BinWriter
 from prep_lib.shards.h5 import H5Shard, ShardWriter
-from prep_lib.shards.manifest import read_manifest
+from prep_lib.shards.manifest import NAME, read_manifest
 from prep_lib.shards.npz import NpzShard, NpzShardWriter
 from prep_lib.shards.shard import Shard
 
@@ -80,11 +82,28 @@ def open_shard(path: str | Path) -> Shard:
     BadShard
         If nobody knows the kind, or the file is not there, cut or foreign.
     """
-    kind = FORMATS.get(Path(path).suffix[1:])
+    kind = FORMATS.get(place(path).suffix[1:])
     if kind is None:
         known = ", ".join(f".{name}" for name in FORMATS)
         raise BadShard(f"shards/formats: {path} is no shard; known are {known}")
-    return kind.reader(Path(path))
+    return kind.reader(_here(place(path), kind))
+
+
+def _here(path: Path, kind: Format) -> Path:
+    """Return a file that can be mapped: a shard in a store is copied, with what it needs beside it."""
+    if not is_remote(path):
+        return path
+    for beside in (path.with_suffix(ending) for ending in kind.beside):
+        with contextlib.suppress(FileNotFoundError):
+            local(beside)
+    if kind.name == "bin":
+        # Its manifest says how to read it.
+        with contextlib.suppress(FileNotFoundError):
+            local(path.with_name(NAME))
+    try:
+        return local(path)
+    except FileNotFoundError:
+        raise BadShard(f"shards/{kind.name}: {path}: there is no such file") from None
 
 
 def document_counts(folder: str | Path) -> tuple[np.ndarray, np.ndarray]:
@@ -98,16 +117,16 @@ def document_counts(folder: str | Path) -> tuple[np.ndarray, np.ndarray]:
         If the folder has no manifest, or a shard cannot be read.
     """
     whole: list[np.ndarray] = [np.zeros((4, 0), np.int64)]
-    manifest = read_manifest(folder)
+    manifest, home = read_manifest(folder), place(folder)
     names = {name: at for at, name in enumerate((manifest["recipe"] or {}).get("inputs", ()))}
     for entry in manifest["shards"]:
-        shard = open_shard(Path(folder, entry["file"]))
+        shard = open_shard(home / entry["file"])
         document, *counts = shard.document_counts()
         # Each shard numbers the inputs it knows of by itself.
-        place = np.array([names.setdefault(name, len(names)) for name in shard.sources], np.int64)
+        known = np.array([names.setdefault(name, len(names)) for name in shard.sources], np.int64)
         source, line = (np.asarray(shard.document_columns[name])[document] for name in ("source", "line"))
-        whole.append(np.stack([place[source], line, *counts]))
+        whole.append(np.stack([known[source], line, *counts]))
     source, line, tokens, targets = np.concatenate(whole, axis=1)
-    found, place = np.unique(np.stack([source, line]), axis=1, return_inverse=True)
-    summed = (np.bincount(place.ravel(), counts, minlength=found.shape[1]) for counts in (tokens, targets))
+    found, at = np.unique(np.stack([source, line]), axis=1, return_inverse=True)
+    summed = (np.bincount(at.ravel(), counts, minlength=found.shape[1]) for counts in (tokens, targets))
     return tuple(total.astype(np.int64) for total in summed)  # type: ignore[return-value]

@@ -28,7 +28,7 @@ import numpy as np
 import orjson
 
 from prep_lib.errors import BadInput, BadParameter, BadShard, PrepError
-from prep_lib.files import natural, space_for, temporary_name
+from prep_lib.files import local, natural, place, space_for, temporary_name
 from prep_lib.shards.shard import RESERVED, Shard, exact, row_blocks, split_groups
 from prep_lib.tensors import share, to_array, to_tensor
 
@@ -416,7 +416,7 @@ class IOHandler:
         NoSpace
             If shared memory is too small.
         """
-        path = Path(file_path)
+        path = local(file_path)
         if not share_memory:
             return {key: _map_rows(path, key) for key in H5Shard(path).keys}
         shard = H5Shard(path, writable=True)
@@ -439,7 +439,7 @@ def _own(offsets: np.ndarray | None) -> np.ndarray | None:
 
 def _entries(folder: str | Path) -> list[Path]:
     try:
-        found = list(Path(folder).iterdir())
+        found = list(place(folder).iterdir())
     except OSError as error:
         raise BadInput(f"shards/h5: cannot list {folder}: {error.strerror or error}") from None
     shown = [path for path in found if not path.name.startswith(".") and not path.name.endswith((".tmp", ".part", "~"))]

@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from prep_lib.engine import HIDDEN, lock
 from prep_lib.errors import BadInput, BadParameter, BadShard, unknown
-from prep_lib.files import digest, write_whole
+from prep_lib.files import absolute, digest, is_remote, local, place, replace, write_whole
+from prep_lib.remote import scratch
 from prep_lib.shards.formats import open_shard
 from prep_lib.shards.manifest import NAME as MANIFEST
 from prep_lib.shards.manifest import files_of, read_manifest
@@ -68,21 +69,25 @@ def convert(folder: str | Path, to: str, out: str | Path | None = None) -> dict[
     """
     if to not in TARGETS:
         raise unknown("shards/interop", "program", to, TARGETS)
-    program, source = TARGETS[to], Path(folder)
+    program, source = TARGETS[to], place(folder)
     if not source.is_dir():
         raise BadParameter(f"shards/interop: no folder {source}")
     manifest = read_manifest(source)
     if not manifest["shards"]:
         raise BadInput(f"shards/interop: {source} holds no shard; nothing to convert")
-    target = Path(os.path.abspath(out if out is not None else f"{os.path.abspath(source)}-{to}"))
+    target = absolute(out if out is not None else f"{absolute(source)}-{to}")
     shards = _Proven(source)
     program.check(shards(manifest["shards"][0]), manifest)
     _check_target(target, source)
     with lock(target):
-        staged = target / HIDDEN / "tmp" / "convert"
-        staged.mkdir(parents=True)
-        told = _convert(program, source, manifest, shards, staged)
-        _publish(staged, target, told)
+        # What goes to a store is made here whole, and sent.
+        staged = scratch("convert") if is_remote(target) else target / HIDDEN / "tmp" / "convert"
+        staged.mkdir(parents=True, exist_ok=True)
+        try:
+            told = _convert(program, source, manifest, shards, staged)
+            _publish(staged, target, told)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
     return told
 
 
@@ -95,7 +100,7 @@ class _Proven:
     def __call__(self, entry: Mapping[str, Any]) -> Shard:
         """Open the shard of an entry."""
         for file in files_of(entry) if entry["file"] not in self._known else ():
-            path = self._folder / file["file"]
+            path = local(self._folder / file["file"])
             if not path.is_file():
                 raise BadShard(f"shards/interop: {path} is missing; build it again")
             if path.stat().st_size != file["bytes"] or digest(path) != file["sha256"]:
@@ -136,7 +141,7 @@ def _listed(folder: Path) -> set[str]:
 
 def _check_target(target: Path, source: Path) -> None:
     """Refuse a folder in which something of somebody else's would be overwritten."""
-    if target == Path(os.path.abspath(source)):
+    if target == absolute(source):
         raise BadParameter("shards/interop: the output is the folder of the shards; give another one")
     if target.exists() and not target.is_dir():
         raise BadParameter(f"shards/interop: {target} is a file; give a folder")
@@ -159,8 +164,8 @@ def _publish(staged: Path, target: Path, told: Mapping[str, Any]) -> None:
         file.write(json.dumps(both).encode())
     (target / NAME).unlink(missing_ok=True)
     for name in new:
-        os.replace(staged / name, target / name)
+        replace(staged / name, target / name)
     for name in old - {*new, NAME}:
         (target / name).unlink(missing_ok=True)
-    os.replace(staged / NAME, target / NAME)
+    replace(staged / NAME, target / NAME)
     marker.unlink()

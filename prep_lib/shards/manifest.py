@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from prep_lib.errors import BadParameter, BadShard
-from prep_lib.files import digest, write_whole
+from prep_lib.files import digest, place, write_whole
 from prep_lib.ledger import TOKEN_FLOWS
 
 NAME = "manifest.json"
@@ -213,7 +213,7 @@ def shard_entry(
 
 def file_entry(path: str | Path, **told: Any) -> dict[str, Any]:
     """Describe a finished file: its name, what is `told` of it, and what the disk holds."""
-    path = Path(path)
+    path = place(path)
     return {"file": path.name, **told, "bytes": path.stat().st_size, "sha256": digest(path)}
 
 
@@ -295,7 +295,7 @@ def write_manifest(
     text = _encode(values)
     if wrong := _first_wrong(json.loads(text)):
         raise BadParameter(f"shards/manifest: cannot write {NAME}: {wrong}")
-    path = Path(folder, NAME)
+    path = place(folder) / NAME
     with write_whole(path) as file:
         file.write(text)
     return path
@@ -323,11 +323,11 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
         If it is not there (the folder is not complete), no JSON, or one of its values is missing or not what it has to
         be. No name in it leads out of its folder: somebody else's must not have us read, or link, what lies elsewhere.
     """
-    path = Path(folder, NAME)
+    path = place(folder) / NAME
     try:
         stored = json.loads(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
-        if not Path(folder).is_dir():
+        if not place(folder).is_dir():
             raise BadShard(f"shards/manifest: there is no folder {folder}") from None
         raise BadShard(
             f"shards/manifest: no {NAME} in {folder}; it is written last, so the run has not finished: run it again"

@@ -31,7 +31,8 @@ import numpy as np
 from isal import igzip_lib, isal_zlib
 
 from prep_lib.errors import BadInput, BadParameter, BadShard, PrepError
-from prep_lib.files import natural, space_for, temporary_name
+from prep_lib.files import local, natural, place, space_for, temporary_name
+from prep_lib.remote import forget_copy
 from prep_lib.shards.bin import Side, SideShard, beside
 from prep_lib.shards.shard import exact
 
@@ -136,8 +137,8 @@ class NpzReader:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        with _readable(self.path), open(self.path, "rb") as file:
+        self.path = place(path)
+        with _readable(self.path), self.path.open("rb", 2**16) as file:
             self._members = {member.field.name: member for member in _members(self.path, file)}
         self.fields = {name: member.field for name, member in self._members.items()}
         self.rows = self._common_rows()
@@ -192,7 +193,9 @@ class NpzReader:
             raise BadParameter(f"shards/npz: a block needs at least one row; got {rows}")
         with contextlib.ExitStack() as stack:
             with _readable(self.path):
-                file = stack.enter_context(open(self.path, "rb"))
+                # The fields are read in turns: what lies in a store is copied for as long as it takes.
+                stack.callback(forget_copy, self.path)
+                file = stack.enter_context(open(local(self.path), "rb"))
                 columns = {name: self._column(name, file, stack, temp_dir) for name in names}
             if not self.rows:
                 _check_ends(columns.values())
@@ -235,7 +238,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _cause(path: Path, error: Exception) -> str:
-    with open(path, "rb") as file:
+    with path.open("rb") as file:
         head = file.read(6)
     if head.startswith(b"PK"):
         return f"it is cut or damaged ({error}; it has {path.stat().st_size:,} bytes)"
@@ -862,14 +865,14 @@ def npz_files(input_dir: str | Path) -> NpzFolder:
     BadInput
         If there is no such folder, or no npz file where they are looked for.
     """
-    root = Path(input_dir)
+    root = place(input_dir)
     nested = (root / "train").is_dir()
-    place = root / "train" if nested else root
+    folder = root / "train" if nested else root
     try:
-        found = [path for path in place.iterdir() if path.suffix == ".npz" and not path.name.startswith(".")]
+        found = [path for path in folder.iterdir() if path.suffix == ".npz" and not path.name.startswith(".")]
     except OSError as error:
-        raise BadInput(f"shards/npz: cannot list {place}: {error.strerror or error}") from None
+        raise BadInput(f"shards/npz: cannot list {folder}: {error.strerror or error}") from None
     if not found:
-        raise BadInput(f"shards/npz: no npz file in {place}; give the folder that holds them, or train/ with them")
+        raise BadInput(f"shards/npz: no npz file in {folder}; give the folder that holds them, or train/ with them")
     train = sorted(found, key=lambda path: natural(path.name))
     return NpzFolder(root, train, root / "eval" if (root / "eval").is_dir() else None, nested)

@@ -12,7 +12,7 @@ Shards are looked at side by side, each in blocks: memory holds some blocks, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,11 +23,15 @@ import numpy as np
 
 from prep_lib.engine import default_workers
 from prep_lib.errors import BadShard
-from prep_lib.files import digest
+from prep_lib.files import digest, local, place
+from prep_lib.remote import forget_copy, sizes
 from prep_lib.shards.formats import FORMATS, open_shard
 from prep_lib.shards.h5 import IOHandler
 from prep_lib.shards.manifest import BESIDE, NAME, Finding, files_of, packing_algorithm, read_manifest
 from prep_lib.shards.shard import Shard, document_id, row_blocks
+
+#: From a file's name to its size; None: it is not there.
+Sizes = Callable[[str], int | None]
 
 #: Values looked at at once: bounds memory whatever the size of a shard.
 _BLOCK = 4 * 2**20
@@ -58,7 +62,7 @@ def verify(folder: str | Path) -> list[Finding]:
         that no id is above the tokenizer's largest, and an EOS stands where a document ends and nowhere else; that
         masks fit their ids, train nothing in the padding and something in each row.
     """
-    folder = Path(folder)
+    folder = place(folder)
     try:
         manifest = read_manifest(folder)
     except BadShard as error:
@@ -71,9 +75,10 @@ def verify(folder: str | Path) -> list[Finding]:
 
 def _verify(folder: Path, manifest: Mapping[str, Any]) -> list[Finding]:
     with ThreadPoolExecutor(min(_THREADS, default_workers())) as pool:
-        seen = list(pool.map(partial(_look, folder, manifest), manifest["shards"]))
+        size_of = sizes(folder)
+        seen = list(pool.map(partial(_look, folder, manifest, size_of=size_of), manifest["shards"]))
     found = [finding for one in seen for finding in one.found]
-    found += [*_check_files(folder, manifest.get(BESIDE, ())), *_verify_totals(manifest)]
+    found += [*_check_files(folder, manifest.get(BESIDE, ()), size_of), *_verify_totals(manifest)]
     if all(one.opened for one in seen):
         found += [Finding(NAME, what) for what in (*_check_eos_total(seen, manifest), *_check_apart(seen, manifest))]
     return found + list(_foreign(folder, manifest))
@@ -108,7 +113,7 @@ class _Seen:
 
 def _foreign(folder: Path, manifest: Mapping[str, Any]) -> Iterator[Finding]:
     names = {file["file"] for entry in manifest["shards"] for file in files_of(entry)}
-    for path in map(Path, IOHandler.fetch_files(folder)):
+    for path in map(place, IOHandler.fetch_files(folder)):
         if path.name not in names and path.name not in _BESIDE:
             # What a reader of the folder would take for a part of it.
             shard = path.suffix[1:] in FORMATS or any(kind.number(path.name) is not None for kind in FORMATS.values())
@@ -137,10 +142,18 @@ def _verify_totals(manifest: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(NAME, f"says {told:,} {what} were kept, its groups sum to {summed:,}")
 
 
-def _look(folder: Path, manifest: Mapping[str, Any], entry: Mapping[str, Any]) -> _Seen:
-    """Check everything that one shard can tell."""
+def _look(folder: Path, manifest: Mapping[str, Any], entry: Mapping[str, Any], size_of: Sizes) -> _Seen:
+    """Check everything that one shard can tell; what was copied from a store for it goes again."""
+    try:
+        return _looked(folder, manifest, entry, size_of)
+    finally:
+        for file in files_of(entry):
+            forget_copy(folder / file["file"])
+
+
+def _looked(folder: Path, manifest: Mapping[str, Any], entry: Mapping[str, Any], size_of: Sizes) -> _Seen:
     seen, name = _Seen(), entry["file"]
-    seen.found += _check_files(folder, files_of(entry))
+    seen.found += _check_files(folder, files_of(entry), size_of)
     if any(finding.what != _CHANGED for finding in seen.found):
         return seen
     try:
@@ -168,14 +181,14 @@ def _look(folder: Path, manifest: Mapping[str, Any], entry: Mapping[str, Any]) -
 _CHANGED = "its content has changed: sha256 differs from the manifest"
 
 
-def _check_files(folder: Path, files: Iterable[Mapping[str, Any]]) -> Iterator[Finding]:
+def _check_files(folder: Path, files: Iterable[Mapping[str, Any]], size_of: Sizes) -> Iterator[Finding]:
     for file in files:
-        path = folder / file["file"]
-        if not path.is_file():
+        path, size = folder / file["file"], size_of(file["file"])
+        if size is None:
             yield Finding(file["file"], "is missing")
-        elif (size := path.stat().st_size) != file["bytes"]:
+        elif size != file["bytes"]:
             yield Finding(file["file"], f"has {size:,} bytes, the manifest says {file['bytes']:,}")
-        elif digest(path) != file["sha256"]:
+        elif digest(local(path)) != file["sha256"]:
             yield Finding(file["file"], _CHANGED)
 
 

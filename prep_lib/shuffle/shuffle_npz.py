@@ -31,6 +31,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -39,11 +40,12 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import zstandard
 
-from prep_lib.engine import HIDDEN, Crew, Task, default_workers, emit, kind_of, lock, parse_bytes, run_tasks
+from prep_lib.engine import HIDDEN, Crew, Task, emit, kind_of, lock, parse_bytes, run_tasks
 from prep_lib.errors import BadInput, BadParameter, BadShard, NoSpace, PrepError, Unbalanced
-from prep_lib.files import digest, is_temporary, space_for, write_whole
+from prep_lib.files import absolute, digest, is_remote, is_temporary, local, space_for, stamp, write_whole
 from prep_lib.jit import kernel
 from prep_lib.keys import Key, changed, make_key
+from prep_lib.remote import AHEAD, own_corner, remove_folder
 from prep_lib.seeds import stream
 from prep_lib.shards.npz import PIECE, Field, NpzColumn, NpzReader, NpzWriter, npz_files, open_alike
 from prep_lib.shuffle.subsample import metadata
@@ -93,6 +95,7 @@ def shuffle_npz(
     shard_size: int = 1_000_000,
     seed: int = 42,
     *,
+    engine: str | Executor = "processes",
     workers: int | None = None,
     memory_budget: int | str = "2GiB",
     temp_dir: str | Path | None = None,
@@ -110,8 +113,8 @@ def shuffle_npz(
     shard_size : int, rows
         In every shard but the last.
     seed : int
-    workers : int or None
-        Processes. None: this machine's share of cores. The bytes do not depend on it.
+    engine, workers
+        As for `engine.Crew`. The bytes do not depend on them.
     memory_budget : int or str, bytes
         Over all workers, however large a source is. The bytes do not depend on it.
     temp_dir : path or None
@@ -154,16 +157,21 @@ def shuffle_npz(
     >>> sorted(np.concatenate([np.load(path)["ids"] for path in folder.glob("out/*.npz")]).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7, 8]
     """
-    source, folder = npz_files(input_dir), Path(os.path.abspath(output_dir))
+    source, folder = npz_files(input_dir), absolute(output_dir)
     temp = _temp(folder, temp_dir)
     for place in (folder, temp):
         _check_apart([source.root, *source.train], place)
     plan = Plan.of(open_alike(source.train), _whole("shard_size", shard_size, 1), _whole("seed", seed, 0))
     target = folder / "train" if source.nested else folder
     _check_folder(folder, target, source.eval is not None)
-    count, share = _shares(plan, workers, parse_bytes(memory_budget))
-    with lock(folder, "shuffle-npz"), Crew("inline" if count == 1 else "processes", count) as crew:
-        return _Run(folder, target, temp, source.eval, plan, crew, share).run()
+    if workers is not None:
+        _whole("workers", workers, 1)
+    with Crew(engine, workers) as crew:
+        crew.check_reach([source.root, folder])
+        count, share = _shares(plan, crew.workers, parse_bytes(memory_budget))
+        crew.limit(count)
+        with lock(folder, "shuffle-npz"):
+            return _Run(folder, target, temp, source.eval, plan, crew, share).run()
 
 
 # Before the first task: where things are, and whether they fit
@@ -180,7 +188,7 @@ def _temp(folder: Path, temp_dir: str | Path | None) -> Path:
     if temp_dir is None:
         return folder / HIDDEN / "scatter"
     mark = hashlib.sha256(str(folder).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    return Path(os.path.abspath(temp_dir), f"shuffle-{mark}")
+    return absolute(temp_dir) / f"shuffle-{mark}"
 
 
 def _check_apart(read: Sequence[Path], place: Path) -> None:
@@ -204,12 +212,10 @@ def _check_folder(folder: Path, target: Path, evals: bool) -> None:
         raise BadInput(f"shuffle/npz: {folder} holds {what} of something else; use another output folder")
 
 
-def _shares(plan: Plan, workers: int | None, budget: int) -> tuple[int, int]:
-    """Return how many workers there are, and the bytes of rows that each may hold."""
-    if workers is not None:
-        _whole("workers", workers, 1)
+def _shares(plan: Plan, workers: int, budget: int) -> tuple[int, int]:
+    """Return how many of the workers are needed, and the bytes of rows that each may hold."""
     least = IDLE + max(2 * plan.block_bytes, plan.cell_bytes + SLACK)
-    count = min(workers or default_workers(), max(len(plan.bundles), len(plan.shard_sizes)))
+    count = min(workers, max(len(plan.bundles), len(plan.shard_sizes)))
     # One worker is this process; more are beside it.
     fit = next((n for n in range(count, 0, -1) if n * least + (n > 1) * IDLE <= budget), 0)
     if not fit:
@@ -650,17 +656,30 @@ class _Scattered:
 
     def __init__(self, path: Path, cells: range) -> None:
         self._path, self._first, self._unpacker = path, cells.start, zstandard.ZstdDecompressor()
-        with np.load(_index_file(path), allow_pickle=False) as index:
+        with np.load(local(_index_file(path)), allow_pickle=False) as index:
             sizes, rows = index["sizes"], index["rows"]
         ends = np.cumsum(sizes).reshape(sizes.shape)
         mine = slice(cells.start, cells.stop)
         self._sizes, self._rows, self._begins = sizes[:, mine], rows[:, mine], (ends - sizes)[:, mine]
 
     def __enter__(self) -> _Scattered:
-        with open(self._path, "rb") as file:
+        with self._path.open("rb") if isinstance(self._path, Path) else self._fetched() as file:
             empty = not os.fstat(file.fileno()).st_size
             self._file = None if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return self
+
+    def _fetched(self) -> IO[bytes]:
+        """Return a file with what these cells have in a store, the only bytes of it that are asked for."""
+        file = tempfile.TemporaryFile(dir=own_corner())  # noqa: SIM115  it goes to whoever asked, who closes it
+        for sizes, begins in zip(self._sizes, self._begins, strict=True):
+            # What was written out at once stands together, cell by cell.
+            first = int(begins.min(initial=2**63 - 1))
+            last = int((begins + sizes).max(initial=first))
+            begins += file.tell() - first
+            for start in range(first, last, AHEAD):
+                file.write(self._path.read_range(start, min(start + AHEAD, last)))  # type: ignore[attr-defined]
+        file.flush()
+        return file
 
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
@@ -896,7 +915,7 @@ class _Run:
         with write_whole(self.target / CHECK, "w") as file:
             file.write(CHECK_TEXT)
         paths = [self.target / shard_name(at) for at in range(len(tasks))]
-        shards = {path.name: [path.stat().st_mtime_ns, NpzReader(path).fingerprint] for path in paths}
+        shards = {path.name: [stamp(path)[1], NpzReader(path).fingerprint] for path in paths}
         with write_whole(self.folder / DONE, "w") as file:
             json.dump({"key": key, "shards": shards, "eval": [name for name, _ in self._evals()]}, file)
         with write_whole(self.target / METADATA, "w") as file:
@@ -967,7 +986,7 @@ class _Run:
         """Tell whether a shard is as it was written; it is read only if its time of change says it may not be."""
         path = self.target / name
         reader = NpzReader(path)
-        if path.stat().st_mtime_ns != modified:
+        if stamp(path)[1] != modified:
             for _ in reader.blocks(2**16):
                 pass
         return reader.fingerprint == fingerprint
@@ -988,7 +1007,7 @@ class _Run:
             with contextlib.suppress(OSError):
                 (self.folder / "train").rmdir()
         # What a killed run left half written where its lock does not sweep.
-        shutil.rmtree(self.temp / HIDDEN / "tmp", ignore_errors=True)
+        remove_folder(self.temp / HIDDEN / "tmp")
         for path in [*self.target.glob(".*.tmp"), *(self.folder / "eval").rglob(".*.tmp")]:
             if is_temporary(path.name):
                 path.unlink()
@@ -1000,6 +1019,9 @@ class _Run:
         hashes = HASH * max(self.plan.shard_sizes) * self.crew.workers
         with space_for(self.temp):
             self.temp.mkdir(parents=True, exist_ok=True)
+        if is_remote(self.folder) or is_remote(self.temp):
+            # A store does not say how much room it has.
+            return
         needs = [
             (self.temp, said.temporary, _size(self.temp, "*.rows")),
             (self.folder, said.output + hashes, _size(self.target, "*.npz")),
@@ -1031,13 +1053,13 @@ class _Run:
     def _copy_eval(self) -> None:
         for path in self._eval_files():
             assert self.eval is not None
-            with open(path, "rb") as file, write_whole(self.folder / "eval" / path.relative_to(self.eval)) as out:
+            with path.open("rb") as file, write_whole(self.folder / "eval" / path.relative_to(self.eval)) as out:
                 shutil.copyfileobj(file, out, 2**20)
 
     def _forget(self) -> None:
         """Take away temporary rows and the records of tasks: the output says by itself that it is complete."""
-        shutil.rmtree(self.temp, ignore_errors=True)
-        shutil.rmtree(self.folder / HIDDEN / "tasks", ignore_errors=True)
+        remove_folder(self.temp)
+        remove_folder(self.folder / HIDDEN / "tasks")
 
 
 def _size(folder: Path, pattern: str) -> int:

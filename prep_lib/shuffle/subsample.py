@@ -15,7 +15,6 @@ import contextlib
 import itertools
 import json
 import math
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
@@ -28,8 +27,9 @@ import numpy as np
 
 from prep_lib.engine import HIDDEN, Crew, Task, emit, lock, parse_bytes, run_tasks
 from prep_lib.errors import BadParameter, BadShard
-from prep_lib.files import as_written, digest, space_for, stamp, write_whole
+from prep_lib.files import digest, harmed, local, place, space_for, stamp, write_whole
 from prep_lib.keys import Key, make_key
+from prep_lib.remote import remove, remove_folder
 from prep_lib.shards.npz import NpzReader, NpzWriter, npz_files, open_alike
 from prep_lib.shuffle.order import Permutation
 
@@ -112,12 +112,13 @@ def subsample(
     >>> np.load(folder / "out" / "train" / "shard_000000.npz")["ids"].tolist()
     [6, 8, 1, 0]
     """
-    source, folder = npz_files(input_dir), Path(output_dir)
+    source, folder = npz_files(input_dir), place(output_dir)
     _check_apart(source.root, folder)
     readers = open_alike(source.train)
     if shard_size < 1:
         raise BadParameter(f"shuffle/subsample: shard_size must be at least 1 row; got {shard_size}")
     with lock(folder, "subsample"), Crew(engine, workers) as crew:
+        crew.check_reach([source.root, folder])
         counts = _count(readers, stratify_by)
         strata = sorted({label for count in counts for label in count})
         if len(strata) > STRATA:
@@ -136,9 +137,9 @@ def subsample(
 
 def _check_apart(source: Path, folder: Path) -> None:
     read = source.resolve()
-    for place in (folder.resolve(), *(folder.resolve() / part for part in PARTS)):
-        if place == read or read in place.parents or (place in read.parents and place != folder.resolve()):
-            raise BadParameter(f"shuffle/subsample: {place} meets {read}, which is only read; write somewhere else")
+    for output in (folder.resolve(), *(folder.resolve() / part for part in PARTS)):
+        if output == read or read in output.parents or (output in read.parents and output != folder.resolve()):
+            raise BadParameter(f"shuffle/subsample: {output} meets {read}, which is only read; write somewhere else")
     foreign = [path for part in PARTS for path in (folder / part).glob("*.npz")]
     if foreign and not ((folder / DONE).exists() or (folder / PICKS).is_dir()):
         raise BadParameter(
@@ -414,7 +415,7 @@ def finish(
 
 def _picked(picks: Path, file: int, at: int, dtype: np.dtype, row_shape: tuple[int, ...]) -> np.ndarray:
     """Map the picked rows of a file's field."""
-    path, width = picks / f"{file:05d}.{at}", dtype.itemsize * math.prod(row_shape)
+    path, width = local(picks / f"{file:05d}.{at}"), dtype.itemsize * math.prod(row_shape)
     size = path.stat().st_size
     rows = size // width if width else np.iinfo(np.int64).max // 2
     if not size:
@@ -508,10 +509,7 @@ class _Run:
     def _finished(self, key: Key) -> bool:
         try:
             record = json.loads((self.folder / DONE).read_bytes())
-            return record["key"] == key and all(
-                as_written(self.folder / name, (size, modified), sha256)
-                for name, (size, modified, sha256) in record["outputs"].items()
-            )
+            return record["key"] == key and not harmed(self.folder, record["outputs"])
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
@@ -523,8 +521,7 @@ class _Run:
         ours = {self.folder / self.plan.name(shard) for shard in range(len(self.plan.shards))}
         for part in PARTS:
             (self.folder / part / "metadata.json").unlink(missing_ok=True)
-            for path in set((self.folder / part).glob("shard_*.npz")) - ours:
-                path.unlink()
+            remove(set((self.folder / part).glob("shard_*.npz")) - ours)
 
     def _write_metadata(self) -> None:
         for part in range(len(PARTS)):
@@ -536,8 +533,8 @@ class _Run:
 
     def _forget(self) -> None:
         """Take away picked rows and the records of tasks: the output says by itself that it is complete."""
-        shutil.rmtree(self.folder / PICKS, ignore_errors=True)
-        shutil.rmtree(self.folder / HIDDEN / "tasks", ignore_errors=True)
+        remove_folder(self.folder / PICKS)
+        remove_folder(self.folder / HIDDEN / "tasks")
 
 
 def metadata(reader: NpzReader, sizes: Sequence[int], shard_size: int, pre_shuffled: bool, seed: int) -> dict[str, Any]:

@@ -14,6 +14,7 @@ a row in ──▶ dict        one record            in 1               kept 1
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -22,13 +23,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from prep_lib.engine import HIDDEN, emit, lock
 from prep_lib.errors import BadParameter, BadRecord, TooManyLost, unknown
-from prep_lib.files import digest, natural, write_whole
+from prep_lib.files import digest, is_remote, natural, place, replace, write_whole
 from prep_lib.keys import Key, changed, function_digest, make_key
 from prep_lib.ledger import Ledger, LossLimit
+from prep_lib.remote import scratch
 from prep_lib.source import jsonl
 from prep_lib.source.hub import Row, Source, open_source, parsed, told
 
@@ -154,7 +156,7 @@ def export(
     parameters = [chunk_size, renames, nan, bytes, sample, seed if sample else 0]
     work = _Work(renames, process_func, nan, bytes)
     with lock(output_dir):
-        store = _Store(Path(output_dir), prefix, _key(source, process_func, parameters))
+        store = _Store(place(output_dir), prefix, _key(source, process_func, parameters))
         store.begin()
         return _write_chunks(source, work, store, chunk_size, limit)
 
@@ -162,7 +164,7 @@ def export(
 def chunk_files(output_dir: str | Path, prefix: str) -> list[Path]:
     """Return the chunks of an export in order."""
     name = re.compile(re.escape(prefix) + r"_chunk_\d+\.jsonl")
-    found = (path for path in Path(output_dir).iterdir() if name.fullmatch(path.name))
+    found = (path for path in place(output_dir).iterdir() if name.fullmatch(path.name))
     return sorted(found, key=lambda path: natural(path.name))
 
 
@@ -380,7 +382,7 @@ class _Store:
         if parts:
             with write_whole(self.rejected) as out:
                 for path in parts:
-                    with open(path, "rb") as file:
+                    with path.open("rb") as file:
                         shutil.copyfileobj(file, out)
 
     def finish(self, ledger: Ledger, chunks: int) -> None:
@@ -452,7 +454,7 @@ def _chunk_record(
     cursor.seek(number * chunk_size)
     store.promise(number)
     path, counts = store.chunk(number), _Counts(limit)
-    with write_whole(path) as out, open(store.rejects(number), "wb") as rejects:
+    with write_whole(path) as out, _kept(store.rejects(number)) as rejects:
         for name, place, raw in cursor.take(chunk_size):
             lines = work.lines(raw)
             counts.row(name, len(lines))
@@ -466,6 +468,22 @@ def _chunk_record(
     record = {"last": cursor.ended, "size": path.stat().st_size, "sha256": digest(path), **counts.record()}
     store.commit(number, record)
     return record
+
+
+@contextlib.contextmanager
+def _kept(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for writing that is there in any case: what was rejected tells why the rest failed."""
+    if not is_remote(path):
+        with path.open("wb") as file:
+            yield file
+        return
+    folder = scratch("rejected")
+    try:
+        with (folder / path.name).open("wb") as file:
+            yield file
+    finally:
+        replace(folder / path.name, path)
+        shutil.rmtree(folder)
 
 
 class _Counts:

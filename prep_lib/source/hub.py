@@ -25,7 +25,7 @@ from typing import Any
 
 from prep_lib import seeds
 from prep_lib.errors import BadInput, BadParameter, BadRecord, DamagedStream, unknown
-from prep_lib.files import Span, compression, digest, natural, open_bytes, read_lines
+from prep_lib.files import Span, compression, digest, is_remote, natural, open_bytes, read_lines, stamp
 from prep_lib.source import jsonl, parquet
 
 #: A row on its way: the name the ledger counts it under, its id, and the row or what is not parsed yet.
@@ -234,6 +234,12 @@ def _names(paths: list[str]) -> list[str]:
     return [Path(os.path.relpath(path, os.path.commonpath(paths))).as_posix() for path in paths]
 
 
+def _version(path: str, name: str) -> list[Any] | None:
+    """Return what tells an object behind an address, without reading it; None if its store does not say."""
+    size, version = stamp(path)
+    return [name, size, version] if version else None
+
+
 def _file_source(path: str, name: str) -> Source:
     ending, content = _ending(path), ""
     known: dict[str, Any] = {}
@@ -246,7 +252,7 @@ def _file_source(path: str, name: str) -> Source:
         known = {"columns": tuple(_csv_names(_csv_rows(path), path))}
     else:
         reader = _read_json if ending == ".json" and _begins_array(path) else _read_jsonl
-    identity = None if "://" in path else [name, content or digest(path)]
+    identity = _version(path, name) if is_remote(path) else [name, content or digest(path)]
 
     def read(start: int) -> Iterator[Row]:
         for place, raw in itertools.islice(reader(path), start, None):

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from prep_lib.errors import BadInput, BadRecord
-from prep_lib.files import Span, Survey, digest, open_stored, stamp
+from prep_lib.files import Span, Survey, digest, is_remote, open_stored, stamp
 from prep_lib.record import Document
 from prep_lib.source import jsonl
 from prep_lib.verdicts import Column, called
@@ -190,7 +190,7 @@ def _row_groups(span: Span) -> list[tuple[Span, int]]:
 def _open(path: str | Path) -> Iterator[pq.ParquetFile]:
     with contextlib.ExitStack() as opened:
         try:
-            stored = opened.enter_context(open_stored(str(path))) if "://" in str(path) else str(path)
+            stored = opened.enter_context(open_stored(str(path))) if is_remote(path) else str(path)
             # Without pre_buffer a row group is read as it is needed, not whole.
             file = opened.enter_context(pq.ParquetFile(stored, pre_buffer=False, buffer_size=2**20))
         except (pa.ArrowException, OSError) as error:

@@ -25,6 +25,7 @@ from prep_lib.errors import BadInput, BadParameter, BadRecord, unknown
 from prep_lib.files import Span, Survey, compression
 from prep_lib.record import Document, Drop
 from prep_lib.registry import Registry
+from prep_lib.remote import without_secrets
 from prep_lib.source import html, hub, jsonl, parquet, plain, warc
 from prep_lib.verdicts import Column
 
@@ -156,7 +157,7 @@ def kind_of(path: str) -> str:
     >>> kind_of("web/A.HTML"), kind_of("CC-MAIN.warc.wet.gz"), kind_of("s3://bucket/a.jsonl.zst")
     ('html', 'warc', 'jsonl')
     """
-    name = path.split("?")[0] if "://" in path else path
+    name = without_secrets(path)
     packed = compression(name)
     ending = os.path.splitext(name[: -len(packed) - 1] if packed else name)[1].lower()
     for kind in KINDS:

@@ -29,7 +29,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -196,9 +196,22 @@ def identify(text: str, *, budget: int | None = None, min_score: float = MIN_SCO
     >>> identify("(박수) JK : 오늘은 조금 늦었네요 .").code, identify("12345").code, identify("").code
     ('ko', 'und', 'und')
     """
+    data = _encoded(text)
+    told = _identified([data], budget, min_score)[0]
+    if not (lines and data):
+        return told
+    # What the kernels wrote of the only text is still there.
+    held = _scratch()
+    count = int(held.array("told", np.int64, 1, 6)[0, _TO])
+    found = held.array("found", np.int64, count, _COLUMNS)
+    labels, sure = held.array("labels", np.int64, count), held.array("sure", np.float64, count)
+    return replace(told, lines=_lines(found, labels, sure, min_score))
+
+
+def _encoded(text: str) -> bytes:
     if not text.isascii() and not unicodedata.is_normalized("NFC", text):
         text = unicodedata.normalize("NFC", text)
-    return _identified(text.encode("utf-8", "surrogatepass"), budget, min_score, lines)
+    return text.encode("utf-8", "surrogatepass")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,7 +287,15 @@ class Language:
 
     def map(self, doc: Document) -> Document | Drop:
         """Return the document with its language, or why it goes."""
-        found = self.identify(doc)
+        return self._settle(doc, self.identify(doc))
+
+    def map_many(self, docs: Sequence[Document]) -> list[Document | Drop]:
+        """Return what `map` does of each document, in a fraction of the time where they are short."""
+        texts = [doc.utf8 if doc.text.isascii() else _encoded(doc.text) for doc in docs]
+        found = _identified(texts, self.budget, self.min_score)
+        return [self._settle(doc, one) for doc, one in zip(docs, found, strict=True)]
+
+    def _settle(self, doc: Document, found: Identified) -> Document | Drop:
         if self.keep is not None and found.code not in self.keep:
             # Only "und" is a matter of the score: a sure language is dropped for what it is.
             limit = float(_limits(self.min_score)[_place(found.guess)])
@@ -294,9 +315,7 @@ class Language:
 
     def identify(self, doc: Document) -> Identified:
         """Return what the stage sees in a document."""
-        if doc.text.isascii():
-            return _identified(doc.utf8, self.budget, self.min_score, False)
-        return identify(doc.text, budget=self.budget, min_score=self.min_score)
+        return _identified([doc.utf8 if doc.text.isascii() else _encoded(doc.text)], self.budget, self.min_score)[0]
 
 
 def _number(value: object) -> bool:
@@ -499,21 +518,24 @@ def _kinds() -> np.ndarray:
 
 
 class _Scratch(threading.local):
-    """What the kernels write between one text and the next.
-
-    Parameters
-    ----------
-    counts : int32 (F,)
-        A count a feature, 0 outside `weigh`.
-    seen : int32 (F,)
-    """
+    """What the kernels write between one text and the next."""
 
     #: Bytes up to which an array is kept for the next text: fresh memory costs more than what is written into it.
     KEPT = 2**23
+    #: Segments that are walked at a time.
+    LANES = 8
 
     def __init__(self) -> None:
-        self.counts, self.seen = np.zeros(model().features, np.int32), np.empty(model().features, np.int32)
+        self.tallies = np.zeros((3, 7), np.int64)
         self._held: dict[str, np.ndarray] = {}
+        self._slots(1024)
+
+    def _slots(self, slots: int) -> None:
+        self.keys, self.counts, self.seen = (
+            np.full(slots, -1, np.int64),
+            np.zeros(slots, np.int64),
+            np.empty(slots, np.int64),
+        )
 
     def array(self, name: str, dtype: type, rows: int, columns: int = 1) -> np.ndarray:
         """Return an array to fill, (rows,) or (rows, columns): whatever the last text left is in it."""
@@ -523,6 +545,26 @@ class _Scratch(threading.local):
             if held.nbytes <= self.KEPT:
                 self._held[name] = held
         return held[:size] if columns == 1 else held[:size].reshape(rows, columns)
+
+    def work(self, found: np.ndarray, clean: np.ndarray, told: np.ndarray) -> Work:
+        """Return arrays for texts that were cut."""
+        known, count, size = model(), len(found), len(model().labels)
+        longest = int(np.max(found[:, _CLEAN_STOP] - found[:, _CLEAN], initial=0))
+        if 2 * longest > len(self.keys):
+            self._slots(2 << longest.bit_length())
+        scripts = len(known.width)
+        rows = int(np.max(told[:, _TO] - told[:, _FROM], initial=0)) + scripts
+        return Work(
+            self.array("features", np.int32, len(clean)), self.array("chosen", np.bool_, count),
+            self.array("stops", np.int64, count), self.array("scores", np.float32, rows, size),
+            self.array("length", np.int64, rows), self.array("best", np.int64, rows),
+            self.array("certain", np.float64, count), self.array("near", np.bool_, count),
+            self.array("labels", np.int64, count), self.array("sure", np.float64, count),
+            self.array("lanes", np.int64, 4, self.LANES), self.array("met", np.bool_, scripts),
+            self.keys, self.counts, self.seen, self.array("some", np.int64, size),
+            self.array("of_script", np.float64, 2, scripts), self.array("pool", np.float64, size),
+            self.array("shares", np.float64, size + 1, 4),
+        )  # fmt: skip
 
 
 @cache
@@ -547,19 +589,23 @@ _COLUMNS = 13
 
 
 @kernel
-def cut(data: np.ndarray, kinds: np.ndarray, clean: np.ndarray, found: np.ndarray) -> tuple[int, int, int]:
+def cut(
+    data: np.ndarray, kinds: np.ndarray, clean: np.ndarray, found: np.ndarray, tallies: np.ndarray
+) -> tuple[int, int, int]:
     """Cut UTF-8 into segments, and copy it with every run of blanks as one blank.
 
     Returns how many segments there are, how many of them are all in capitals, and how many letters touch one of another
     script; (-1, 0, 0) at the first letter that is only styled, wide or bold: `_plain` has to come first.
 
-    A run of letters in another script is held back until it is long enough to be a segment of its own.
+    A run of letters in another script is held back until it is long enough to be a segment of its own. `tallies`,
+    (3, 7) int64, is scratch.
     """
     size, at, written, count, capitals = data.size, 0, 0, 0, 0
     script, letters, other, before = 0, 0, 0, 0
     run, run_letters, run_start, run_clean = 0, 0, 0, 0
     start, clean_start = 0, 0
-    total, begun, held = np.zeros(7, np.int64), np.zeros(7, np.int64), np.zeros(7, np.int64)
+    tallies[:] = 0
+    total, begun, held = tallies[0], tallies[1], tallies[2]
     while at < size:
         byte, blank, at_run, first = int(data[at]), False, False, at
         if byte < 0x80 and script <= _LATIN and written - clean_start < LONG:
@@ -693,7 +739,9 @@ def cut(data: np.ndarray, kinds: np.ndarray, clean: np.ndarray, found: np.ndarra
 
 
 @kernel
-def choose(found: np.ndarray, width: np.ndarray, budget: int, places: np.ndarray, chosen: np.ndarray) -> int:
+def choose(
+    found: np.ndarray, width: np.ndarray, budget: int, places: np.ndarray, met: np.ndarray, chosen: np.ndarray
+) -> int:
     """Choose the segments the model reads, in proportion all along the text; return how many bytes they have.
 
     They have `budget` bytes and a segment or two, but for the first segment of each script, which is always read. The
@@ -701,7 +749,7 @@ def choose(found: np.ndarray, width: np.ndarray, budget: int, places: np.ndarray
     would be one language. Where not all is read, `found` loses all but `GLANCE` bytes of a segment: more places.
     """
     whole, short, segments, passed, taken, strides = 0, 0, 0, 0, 0, 0
-    met = np.zeros(len(width), np.bool_)
+    met[:] = False
     for at in range(len(found)):
         if found[at, _SCRIPT] and width[found[at, _SCRIPT]]:
             length = found[at, _CLEAN_STOP] - found[at, _CLEAN]
@@ -737,6 +785,7 @@ def walk(
     base: np.ndarray,
     stride: np.ndarray,
     features: np.ndarray,
+    lines: np.ndarray,
 ) -> int:
     """Write the feature, or -1, that the automaton sees at every byte of the chosen segments.
 
@@ -744,10 +793,10 @@ def walk(
     reason the weights of each feature are touched, and their sum returned: they are there when `weigh` reads them.
     """
     lanes, coming, touched = 0, 0, 0
-    at, stop, row, script = np.zeros(8, np.int64), np.zeros(8, np.int64), np.zeros(8, np.int64), np.zeros(8, np.int64)
+    at, stop, row, script = lines[0], lines[1], lines[2], lines[3]
     while True:
         lane = 0
-        while lane < 8:
+        while lane < len(at):
             if lane < lanes and at[lane] < stop[lane]:
                 lane += 1
                 continue
@@ -790,19 +839,19 @@ def weigh(
     width: np.ndarray,
     columns: np.ndarray,
     logs: np.ndarray,
+    keys: np.ndarray,
+    counts: np.ndarray,
+    seen: np.ndarray,
     scores: np.ndarray,
     length: np.ndarray,
 ) -> None:
     """Add up for every chosen segment what its features weigh in each language of its script, and the prior.
 
-    Behind the rows of the segments stands a row a script, for all of its segments together.
+    Behind the rows of the segments stands a row a script, for all of its segments together. How often each feature is
+    seen stands in `keys` (all -1 before and after) and `counts` (all 0), a table of slots, a power of two and twice the
+    bytes of a segment, that is small enough to stay beside the processor.
     """
-    segments, slots = len(found), 1024
-    for at in range(segments):
-        while chosen[at] and slots < 2 * (found[at, _CLEAN_STOP] - found[at, _CLEAN]):
-            slots *= 2
-    # How often each feature is seen: a table of slots that is small enough to stay beside the processor.
-    keys, counts, seen = np.full(slots, -1, np.int64), np.zeros(slots, np.int64), np.empty(slots, np.int64)
+    segments, slots = len(found), len(keys)
     for at in range(segments):
         if not chosen[at]:
             continue
@@ -850,12 +899,13 @@ def spread(
     width: np.ndarray,
     columns: np.ndarray,
     fold: np.ndarray,
+    some: np.ndarray,
     scores: np.ndarray,
     best: np.ndarray,
 ) -> None:
     """Turn rows of scores into probabilities and name the best column of each; of equals the first class wins."""
-    segments, some = len(found), np.empty(columns.shape[1], np.int64)
-    for at in range(len(scores)):
+    segments = len(found)
+    for at in range(segments + len(width)):
         if length[at] == 0:
             continue
         script = found[at, _SCRIPT] if at < segments else at - segments
@@ -964,6 +1014,7 @@ def label(
     least: np.ndarray,
     none: int,
     japan: int,
+    of_script: np.ndarray,
     labels: np.ndarray,
     sure: np.ndarray,
     shares: np.ndarray,
@@ -971,9 +1022,11 @@ def label(
     """Give every segment a class and how sure it is; add up `shares` by class, and return how many classes there are.
 
     A row of `shares`: class; characters guessed to be in it, those times how sure that is, characters labelled so.
+    `of_script`, (2, S) float64, is scratch.
     """
     segments = len(found)
-    chars, read = np.zeros(len(width)), np.zeros(len(width))
+    of_script[:] = 0
+    chars, read = of_script[0], of_script[1]
     for at in range(segments):
         script = found[at, _SCRIPT]
         chars[script] += found[at, _CHARS]
@@ -1014,41 +1067,266 @@ def label(
     return used
 
 
-# ── one text ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── many texts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+#: What is known of a text on its way through the kernels: its first segment and the one behind its last, bytes of its
+#: clean copy with what was written small, touching letters, what Python has to do first, bytes that were read.
+_FROM, _TO, _SIZE, _TOUCH, _STATE, _READ = range(6)
+_STYLES, _CAPS = 1, 2
+#: What is found out about a text: class, score, best guess, rows of shares, whether it has a language at all.
+_CLASS, _SCORE, _GUESS, _ROWS, _SPOKEN = range(5)
 
 
-def _identified(data: bytes, budget: int | None, least: float, lines: bool) -> Identified:
-    found, clean, touching = _segments(data)
-    if not len(found):
-        return NOTHING
-    ends = None if budget is None or len(clean) <= budget else found[:, _CLEAN_STOP].copy()
-    _, labels, sure, shares = _read(found, clean, budget, least)
-    told = _told(shares, least, len(clean), touching)
-    if budget is not None and ends is not None and len(told.shares.keys() - {NONE}) > 1:
-        found[:, _CLEAN_STOP] = ends
-        _, labels, sure, shares = _read(found, clean, AGAIN * budget, least)
-        told = _told(shares, least, len(clean), touching)
-    return replace(told, lines=_lines(found, labels, sure, least)) if lines else told
+class Tables(NamedTuple):
+    """What the kernels read, the same for all texts: of `Model`; least scores, by class; see `_places`; numbers.
+
+    Parameters
+    ----------
+    least : float64 (C + 1,)
+    places : float64 (4096,)
+    none, japan : int
+        The classes of "zxx" and "ja".
+    """
+
+    step: np.ndarray
+    weights: np.ndarray
+    scale: np.float32
+    prior: np.ndarray
+    base: np.ndarray
+    stride: np.ndarray
+    width: np.ndarray
+    columns: np.ndarray
+    fold: np.ndarray
+    kin: np.ndarray
+    logs: np.ndarray
+    least: np.ndarray
+    places: np.ndarray
+    none: int
+    japan: int
+
+
+class Work(NamedTuple):
+    """What the kernels write between one text and the next; see those that name it."""
+
+    features: np.ndarray
+    chosen: np.ndarray
+    stops: np.ndarray
+    scores: np.ndarray
+    length: np.ndarray
+    best: np.ndarray
+    certain: np.ndarray
+    near: np.ndarray
+    labels: np.ndarray
+    sure: np.ndarray
+    lanes: np.ndarray
+    met: np.ndarray
+    keys: np.ndarray
+    counts: np.ndarray
+    seen: np.ndarray
+    some: np.ndarray
+    of_script: np.ndarray
+    pool: np.ndarray
+    shares: np.ndarray
+
+
+@kernel
+def cut_all(
+    data: np.ndarray,
+    ends: np.ndarray,
+    kinds: np.ndarray,
+    clean: np.ndarray,
+    found: np.ndarray,
+    tallies: np.ndarray,
+    told: np.ndarray,
+) -> int:
+    """Cut texts that stand behind each other; return how many segments there are.
+
+    What is all in capitals is made small. `told`, a row a text, says whether Python has to make letters plain or small
+    first.
+    """
+    start, total = 0, 0
+    for text in range(len(ends)):
+        stop = ends[text]
+        count, capitals, touching = cut(data[start:stop], kinds, clean[start:stop], found[total:], tallies)
+        state = _STYLES if count < 0 else 0
+        size, last = 0, total + max(count, 0)
+        for at in range(total, last):
+            size = found[at, _CLEAN_STOP]
+            found[at, _CLEAN] += start
+            found[at, _CLEAN_STOP] += start
+        for at in range(total if capitals > 0 else last, last):
+            if found[at, _CAPITALS] > 1 and found[at, _SMALL] == 0:
+                for place in range(found[at, _CLEAN], found[at, _CLEAN_STOP]):
+                    if clean[place] >= 0x80:
+                        state = _CAPS
+        for at in range(total if capitals > 0 and state == 0 else last, last):
+            if found[at, _CAPITALS] > 1 and found[at, _SMALL] == 0:
+                size += found[at, _CLEAN_STOP] - found[at, _CLEAN]
+                for place in range(found[at, _CLEAN], found[at, _CLEAN_STOP]):
+                    clean[place] += 32 * (65 <= clean[place] <= 90)
+        told[text, _FROM], told[text, _TO], told[text, _SIZE] = total, last, size
+        told[text, _TOUCH], told[text, _STATE], told[text, _READ] = touching, state, 0
+        start, total = stop, last
+    return total
+
+
+@kernel
+def read_all(
+    clean: np.ndarray,
+    found: np.ndarray,
+    told: np.ndarray,
+    budget: int,
+    tables: Tables,
+    work: Work,
+    answers: np.ndarray,
+    pairs: np.ndarray,
+) -> int:
+    """Tell the languages of texts that were cut; `budget` is below 0 where everything is read.
+
+    Writes a row of `answers` a text, and in `pairs` the class and the share of each of its languages; returns how many
+    of those there are.
+    """
+    rows = 0
+    for text in range(len(told)):
+        first, last = told[text, _FROM], told[text, _TO]
+        for at in range(first, last):
+            work.stops[at] = found[at, _CLEAN_STOP]
+        limit = told[text, _SIZE] if budget < 0 else budget
+        told[text, _READ] = choose(
+            found[first:last], tables.width, limit, tables.places, work.met, work.chosen[first:last]
+        )
+    # All texts together: the more lanes, the less each waits for the memory.
+    walk(
+        tables.step, clean, found, work.chosen, tables.weights, tables.base, tables.stride, work.features, work.lanes
+    )  # fmt: skip
+    for text in range(len(told)):
+        first, last = told[text, _FROM], told[text, _TO]
+        behind = weigh_up(found[first:last], first, told[text], tables, work, answers[text], pairs, rows)
+        several = 0
+        for row in range(rows, behind):
+            several += pairs[row, 0] != tables.none
+        if 0 <= budget < told[text, _SIZE] and several > 1:
+            for at in range(first, last):
+                found[at, _CLEAN_STOP] = work.stops[at]
+            mine, chosen = found[first:last], work.chosen[first:last]
+            told[text, _READ] = choose(mine, tables.width, AGAIN * budget, tables.places, work.met, chosen)
+            walk(
+                tables.step, clean, mine, chosen, tables.weights, tables.base, tables.stride, work.features, work.lanes
+            )
+            behind = weigh_up(mine, first, told[text], tables, work, answers[text], pairs, rows)
+        rows = behind
+    return rows
+
+
+@kernel
+def weigh_up(
+    found: np.ndarray,
+    first: int,
+    told: np.ndarray,
+    tables: Tables,
+    work: Work,
+    answer: np.ndarray,
+    pairs: np.ndarray,
+    rows: int,
+) -> int:
+    """Make an answer of what was read of a text, whose segments begin with number `first`; see `read_all`."""
+    last, scripts = first + len(found), len(tables.width)
+    if len(found) == 0:
+        answer[_CLASS] = answer[_GUESS] = len(tables.least) - 1
+        answer[_SCORE] = answer[_ROWS] = answer[_SPOKEN] = 0
+        return rows
+    chosen, labels, sure = work.chosen[first:last], work.labels[first:last], work.sure[first:last]
+    certain, near = work.certain[first:last], work.near[first:last]
+    for at in range(len(found) + scripts):
+        work.length[at] = work.best[at] = 0
+    work.pool[:] = 0
+    work.shares[:] = 0
+    weigh(
+        work.features, found, chosen, tables.weights, tables.scale, tables.prior, tables.base, tables.stride,
+        tables.width, tables.columns, tables.logs, work.keys, work.counts, work.seen, work.scores, work.length,
+    )  # fmt: skip
+    spread(found, work.length, tables.width, tables.columns, tables.fold, work.some, work.scores, work.best)
+    strangers(found, chosen, tables.columns, tables.kin, work.scores, work.best, certain, work.pool)
+    japanese(found, near)
+    used = label(
+        found, chosen, tables.width, tables.columns, tables.kin, work.scores, work.best, near, certain, work.pool,
+        tables.least, tables.none, tables.japan, work.of_script, labels, sure, work.shares,
+    )  # fmt: skip
+    return tell(work.shares[:used], tables.none, tables.least, told[_SIZE], answer, pairs, rows)
+
+
+@kernel
+def tell(
+    shares: np.ndarray, none: int, least: np.ndarray, size: int, answer: np.ndarray, pairs: np.ndarray, rows: int
+) -> int:
+    """Make one answer of the rows of `label`; see `read_all`."""
+    unknown_class, first = len(least) - 1, rows
+    whole, nothing, unsure, most, guess = 0.0, 0.0, 0.0, -1.0, len(least) - 1
+    for at in range(len(shares)):
+        kind = int(shares[at, 0])
+        whole += shares[at, 1]
+        if kind == none:
+            nothing += shares[at, 1]
+        elif kind == unknown_class:
+            unsure += shares[at, 1]
+        elif shares[at, 2] > most:
+            most, guess = shares[at, 2], kind
+    for at in range(len(shares)):
+        if shares[at, 3] > 0:
+            pairs[rows, 0], pairs[rows, 1] = shares[at, 0], shares[at, 3] / whole
+            rows += 1
+    spoken = whole - (nothing + unsure)
+    if spoken >= SPOKEN * whole:
+        score = most / (spoken + unsure)
+        answer[_CLASS] = guess if score >= least[guess] else unknown_class
+    else:
+        score, guess = 0.0, unknown_class
+        if nothing >= unsure and size >= FLOOR:
+            score, guess = nothing / whole, none
+        for row in range(first, rows):
+            if guess == unknown_class and pairs[row, 0] == none and pairs[row, 1] == 1.0:
+                # Too little to say anything about is no table yet.
+                pairs[first, 0], pairs[first, 1], rows = unknown_class, 1.0, first + 1
+        answer[_CLASS] = guess
+    answer[_SCORE], answer[_GUESS], answer[_ROWS] = score, guess, rows - first
+    answer[_SPOKEN] = spoken >= SPOKEN * whole
+    return rows
+
+
+def _identified(texts: Sequence[bytes], budget: int | None, least: float) -> list[Identified]:
+    found, clean, told = _segments(texts)
+    answers, pairs = _read(found, clean, told, budget, least)
+    names, rows, out = _names(), iter(pairs.tolist()), []
+    for (code, score, guess, count, spoken), touching in zip(answers.tolist(), told[:, _TOUCH].tolist(), strict=True):
+        shares = {names[int(at)]: share for at, share in sorted(islice(rows, int(count)), key=_share)}
+        mixed = spoken > 0 and len(shares) > 1 and 0 < _purity(shares) < PURE
+        out.append(Identified(names[int(code)], score, names[int(guess)], shares, mixed, touching))
+    return out
+
+
+def _share(row: list[float]) -> float:
+    return -row[1]
 
 
 def _read(
-    found: np.ndarray, clean: np.ndarray, budget: int | None, least: float
-) -> tuple[int, np.ndarray, np.ndarray, list[list[float]]]:
-    """Return how many bytes were read, the class of every segment and how sure it is, and the rows of `label`."""
-    known, size, scratch = model(), len(found), _scratch()
-    chosen = scratch.array("chosen", np.bool_, size)
-    read = choose(found, known.width, len(clean) if budget is None else budget, _places(), chosen)
-    scores, best = _scores(found, chosen, clean)
-    labels, sure = scratch.array("labels", np.int64, size), scratch.array("sure", np.float64, size)
-    certain, near = scratch.array("certain", np.float64, size), scratch.array("near", np.bool_, size)
-    shares, pool = np.zeros((len(known.labels) + 1, 4)), np.zeros(len(known.labels))
-    strangers(found, chosen, known.columns, known.kin, scores, best, certain, pool)
-    japanese(found, near)
-    used = label(
-        found, chosen, known.width, known.columns, known.kin, scores, best, near, certain, pool, _limits(least),
-        _place(NONE), _place("ja"), labels, sure, shares,
+    found: np.ndarray, clean: np.ndarray, told: np.ndarray, budget: int | None, least: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `read_all` writes of texts that were cut."""
+    held, tables = _scratch(), _tables(least)
+    answers = held.array("answers", np.float64, len(told), 5)
+    pairs = held.array("pairs", np.float64, len(told) * len(tables.least), 2)
+    work = held.work(found, clean, told)
+    rows = read_all(clean, found, told, -1 if budget is None else budget, tables, work, answers, pairs)
+    return answers, pairs[:rows]
+
+
+@cache
+def _tables(least: float) -> Tables:
+    known = model()
+    return Tables(
+        known.step, known.weights, np.float32(1 / known.scale), known.prior, known.base, known.stride, known.width,
+        known.columns, known.fold, known.kin, known.logs, _limits(least), _places(), _place(NONE), _place("ja"),
     )  # fmt: skip
-    return read, labels, sure, shares[:used].tolist()
 
 
 def _plain(data: bytes) -> bytes:
@@ -1073,74 +1351,35 @@ def _blank(match: re.Match[bytes]) -> bytes:
     return b" " * len(match[0])
 
 
-def _segments(data: bytes) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return the segments of a text, its clean copy, and how many letters touch one of another script."""
-    text, scratch = np.frombuffer(_without_markup(data), np.uint8), _scratch()
-    clean = scratch.array("clean", np.uint8, len(text))
+def _segments(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the segments of texts, their clean copies behind each other, and a row a text (see `_FROM`)."""
+    held, plain = _scratch(), [_without_markup(text) for text in texts]
+    data, sizes = np.frombuffer(b"".join(plain), np.uint8), [len(text) for text in plain]
+    clean, told = held.array("clean", np.uint8, len(data)), held.array("told", np.int64, len(texts), 6)
     # A segment has RUN bytes of letters at least, unless it is the last or without letters and LONGEST.
-    found = scratch.array("found", np.int64, len(text) // RUN + 2, _COLUMNS)
-    count, capitals, touching = cut(text, _kinds(), clean, found)
-    if count < 0:
-        return _segments(_plain(data))
-    found = found[:count]
-    clean = clean[: found[-1, _CLEAN_STOP]] if count else clean[:0]
-    return found, _lowered(found, clean) if capitals else clean, touching
+    found = held.array("found", np.int64, len(data) // RUN + 2 * len(texts), _COLUMNS)
+    count = cut_all(data, np.cumsum(sizes), _kinds(), clean, found, held.tallies, told)
+    states = told[:, _STATE]
+    if not states.any():
+        return found[:count], clean, told
+    if _STYLES in states:
+        states = states.tolist()
+        return _segments([_plain(text) if at == _STYLES else text for text, at in zip(texts, states, strict=True)])
+    return found[:count], _lowered(found, clean, told), told
 
 
-def _lowered(found: np.ndarray, clean: np.ndarray) -> np.ndarray:
-    """Append to the clean text, in small letters, what is all in capitals: so does the library."""
+def _lowered(found: np.ndarray, clean: np.ndarray, told: np.ndarray) -> np.ndarray:
+    """Append to the clean texts, in small letters, what is all in capitals: so does the library."""
     parts, end = [clean], len(clean)
-    for at in np.flatnonzero((found[:, _CAPITALS] > 1) & (found[:, _SMALL] == 0)):
-        small = clean[found[at, _CLEAN] : found[at, _CLEAN_STOP]].tobytes().decode("utf-8", "surrogatepass").lower()
-        parts.append(np.frombuffer(small.encode("utf-8", "surrogatepass"), np.uint8))
-        found[at, _CLEAN], found[at, _CLEAN_STOP] = end, end + len(parts[-1])
-        end += len(parts[-1])
+    for text in np.flatnonzero(told[:, _STATE]):
+        mine = np.arange(told[text, _FROM], told[text, _TO])
+        for at in mine[(found[mine, _CAPITALS] > 1) & (found[mine, _SMALL] == 0)]:
+            whole = clean[found[at, _CLEAN] : found[at, _CLEAN_STOP]].tobytes().decode("utf-8", "surrogatepass")
+            parts.append(np.frombuffer(whole.lower().encode("utf-8", "surrogatepass"), np.uint8))
+            found[at, _CLEAN], found[at, _CLEAN_STOP] = end, end + len(parts[-1])
+            end += len(parts[-1])
+            told[text, _SIZE] += len(parts[-1])
     return np.concatenate(parts)
-
-
-def _scores(found: np.ndarray, chosen: np.ndarray, clean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return probabilities and the best column of every chosen segment, and behind them of every script."""
-    known, scratch = model(), _scratch()
-    rows, size = len(found) + len(_NAMES), len(known.labels)
-    features, scores = scratch.array("features", np.int32, len(clean)), scratch.array("scores", np.float32, rows, size)
-    length, best = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
-    walk(known.step, clean, found, chosen, known.weights, known.base, known.stride, features)
-    weigh(
-        features, found, chosen, known.weights, np.float32(1 / known.scale), known.prior, known.base, known.stride,
-        known.width, known.columns, known.logs, scores, length,
-    )  # fmt: skip
-    spread(found, length, known.width, known.columns, known.fold, scores, best)
-    return scores, best
-
-
-def _told(shares: list[list[float]], least: float, size: int, touching: int) -> Identified:
-    """Make one answer of the rows of `label`."""
-    names, whole, nothing, unsure = _names(), 0.0, 0.0, 0.0
-    most, guess = -1.0, len(names) - 1
-    for at, guessed, certain, _ in shares:
-        whole += guessed
-        if (name := names[int(at)]) == NONE:
-            nothing += guessed
-        elif name == UNSURE:
-            unsure += guessed
-        elif certain > most:
-            most, guess = certain, int(at)
-    spoken = whole - (nothing + unsure)
-    held = {names[int(row[0])]: row[3] / whole for row in sorted(shares, key=_labelled) if row[3]}
-    if spoken < SPOKEN * whole:
-        if nothing >= unsure and size >= FLOOR:
-            return Identified(NONE, nothing / whole, NONE, held, False, touching)
-        # Too little to say anything about is no table yet.
-        if held.get(NONE) == 1.0:
-            held = {UNSURE: 1.0}
-        return Identified(UNSURE, 0.0, UNSURE, held, False, touching)
-    score = most / (spoken + unsure)
-    code = names[guess] if score >= _limits(least)[guess] else UNSURE
-    return Identified(code, score, names[guess], held, 0 < _purity(held) < PURE, touching)
-
-
-def _labelled(row: list[float]) -> float:
-    return -row[3]
 
 
 @cache
@@ -1193,9 +1432,16 @@ def classify(text: str) -> tuple[str, float]:
     clean = np.frombuffer(small.encode("utf-8", "surrogatepass"), np.uint8)
     found = np.zeros((1, _COLUMNS), np.int64)
     found[0, _CLEAN_STOP] = len(clean)
-    scores, best = _scores(found, np.ones(1, np.bool_), clean)
-    known, first = model(), int(best[0])
-    return known.labels[known.columns[0, first]], float(scores[0, first])
+    known, work, tables = model(), _scratch().work(found, clean, np.array([[0, 1]])), _tables(MIN_SCORE)
+    work.chosen[:], work.length[:] = True, 0
+    walk(tables.step, clean, found, work.chosen, tables.weights, tables.base, tables.stride, work.features, work.lanes)
+    weigh(
+        work.features, found, work.chosen, tables.weights, tables.scale, tables.prior, tables.base, tables.stride,
+        tables.width, tables.columns, tables.logs, work.keys, work.counts, work.seen, work.scores, work.length,
+    )  # fmt: skip
+    spread(found, work.length, tables.width, tables.columns, tables.fold, work.some, work.scores, work.best)
+    first = int(work.best[0])
+    return known.labels[known.columns[0, first]], float(work.scores[0, first])
 
 
 #: What counts as the same language where a label and the model cut differently: ISO 639-3 calls each a macrolanguage.

@@ -20,7 +20,7 @@ from prep_lib.errors import BadParameter, BadRecord, unknown
 from prep_lib.record import Cut, Document, Drop
 from prep_lib.text.language import languages
 from prep_lib.text.presets import PRESETS, Rule, RuleSet, load_rules, parse_limits
-from prep_lib.text.signals import SIGNALS, cuts, measure
+from prep_lib.text.signals import SIGNALS, cuts, measure, measure_many
 
 _UNTOLD = "text/quality: the document has no meta['language']; run the language stage first, or give force=True"
 
@@ -145,6 +145,21 @@ class Quality:
         rules = self._route(doc)
         if rules is not None:
             out[self._columns[rules.name]] = measure(doc, rules.reading, rules.signals)
+        return out
+
+    def measure_many(self, docs: Sequence[Document]) -> np.ndarray:
+        """Measure documents: what `measure` gives of each, in a fraction of the time where they are short."""
+        out = np.full((len(docs), len(self.signals)), np.nan)
+        places: dict[str, list[int]] = {}
+        routes = [self._route(doc) for doc in docs]
+        for at, rules in enumerate(routes):
+            if rules is not None:
+                places.setdefault(rules.name, []).append(at)
+        for name, rows in places.items():
+            rules = routes[rows[0]]
+            assert rules is not None
+            found = measure_many([docs[at] for at in rows], rules.reading, rules.signals)
+            out[np.array(rows)[:, None], self._columns[name]] = found
         return out
 
     def verdict(self, doc: Document, values: np.ndarray) -> Drop | Cut | None:

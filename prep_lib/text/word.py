@@ -1465,9 +1465,14 @@ class Cutter:
             rows = self.missing[: self.told[MISSING]].tolist()
             self.seen.add({utf8[start:stop]: hashed for start, stop, hashed in rows})
 
+    @property
+    def scratch(self) -> tuple[np.ndarray, ...]:
+        """The last arguments of `cut_words`."""
+        return (self.missing, *self._scratch, self.told)
+
     def _unfinished(self, data: np.ndarray) -> bool:
-        written = (self.words, self.glued, self.running, self.lines, self.feeds, self.missing)
-        cut_words(data, self.scripts, self.seen.tables, *written, *self._scratch, self.told)
+        written = (self.words, self.glued, self.running, self.lines, self.feeds)
+        cut_words(data, self.scripts, self.seen.tables, *written, *self.scratch)
         if self.told[NO_ROOM]:
             self.told[MISSING] = 0
             self._make_room(2 * max(len(self.glued), 8 * len(data)))

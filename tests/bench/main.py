@@ -1,10 +1,11 @@
 """Run the benches and print one table: `make bench`, or `python tests/bench/main.py pack h5` for some of them.
 
-    name                                 value  unit  goal    met  runs
-    planned, 1,000,000 lengths at 4,096  0.009  s     < 0.1   yes     5
+    room  name                                 value  unit  goal    met  against  runs
+    pack  planned, 1,000,000 lengths at 4,096  0.009  s     < 0.1   yes               5
 
 Nothing is read from outside the checkout and the environment, and nothing from the network. What was measured is also
-written to `results/` beside this file, as JSON; git does not see it.
+written to `results/` beside this file, as JSON; `results/index.html` shows the newest figure of every row that was ever
+measured there. Git does not see them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from figures import against, page
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -49,18 +52,19 @@ def table(rows: Sequence[Row]) -> str:
 
     Examples
     --------
-    >>> print(table([{"name": "planned", "value": 0.00912, "unit": "s", "goal": "< 0.1", "runs": 5}]))
-    name      value  unit  goal   met  runs
-    planned  0.0091  s     < 0.1  yes     5
+    >>> print(table([{"room": "pack", "name": "planned", "value": 0.00912, "unit": "s", "goal": "< 0.1", "runs": 5}]))
+    room  name      value  unit  goal   met  against  runs
+    pack  planned  0.0091  s     < 0.1  yes              5
     """
     said = {True: "yes", False: "NO", None: ""}
-    lines = [("name", "value", "unit", "goal", "met", "runs")]
+    lines = [("room", "name", "value", "unit", "goal", "met", "against", "runs")]
     for row in rows:
-        value, goal = row["value"], row["goal"]
-        lines.append((row["name"], _number(value), row["unit"], goal or "", said[met(value, goal)], str(row["runs"])))
+        value, goal, kind = row["value"], row["goal"], against(row["name"], row["unit"])
+        told = (row["room"], row["name"], _number(value), row["unit"], goal or "", said[met(value, goal)], kind)
+        lines.append((*told, str(row["runs"])))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
-        "  ".join(cell.rjust(width) if at in (1, 5) else cell.ljust(width) for at, (cell, width) in enumerate(cells))
+        "  ".join(cell.rjust(width) if at in (2, 7) else cell.ljust(width) for at, (cell, width) in enumerate(cells))
         for cells in ([*zip(line, widths, strict=True)] for line in lines)
     )
 
@@ -101,11 +105,14 @@ def introduce(found: dict[str, Any]) -> str:
 
 
 def save(found: dict[str, Any], rows: Sequence[Row]) -> Path:
-    """Write what was measured, under the time it was measured at."""
+    """Write what was measured, under the time it was measured at, and the page of all that ever was."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
-    judged = [{**row, "met": met(row["value"], row["goal"])} for row in rows]
+    judged = [
+        {**row, "met": met(row["value"], row["goal"]), "against": against(row["name"], row["unit"])} for row in rows
+    ]
     path.write_text(json.dumps({"machine": found, "rows": judged}, indent=1) + "\n", "utf-8")
+    (RESULTS / "index.html").write_text(page(RESULTS, HERE / "peers"), "utf-8")
     return path
 
 
@@ -122,12 +129,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in names:
         print(f"{name} …", file=sys.stderr, flush=True)
         try:
-            rows += importlib.import_module(f"bench_{name}").run()
+            rows += [{"room": name, **row} for row in importlib.import_module(f"bench_{name}").run()]
         except Exception:
             traceback.print_exc()
             broken.append(name)
     path = save(found, rows)
-    print(f"\n{table(rows)}\n\nwritten to {os.path.relpath(path)}")
+    print(f"\n{table(rows)}\n\nwritten to {os.path.relpath(path)} and {os.path.relpath(RESULTS / 'index.html')}")
     if broken:
         print(f"could not run: {', '.join(broken)}")
     return 1 if broken else 0

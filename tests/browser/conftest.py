@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -154,7 +155,13 @@ class Lab:
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """JupyterLab with settings, data and sessions of its own."""
-    home, workspace = tmp_path_factory.mktemp("jupyter"), tmp_path_factory.mktemp("lab") / "workspace"
+    with serving(tmp_path_factory.mktemp("jupyter"), tmp_path_factory.mktemp("lab") / "workspace") as made:
+        yield made
+
+
+@contextlib.contextmanager
+def serving(home: Path, workspace: Path) -> Iterator[Lab]:
+    """Run `prep lab` over a new workspace while the block runs; `home` holds all that is Jupyter's own."""
     init(workspace)
     for name, values in SETTINGS.items():
         path = home / "lab-settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"

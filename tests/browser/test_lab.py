@@ -18,7 +18,7 @@ from prep_lib.special import IM_END, IM_START
 from prep_lib.tokens.tokenizer import AutoTokenizer
 from prep_lib.words import say
 
-from .conftest import PATIENCE, Lab, write_parameters
+from .conftest import PATIENCE, Lab, serving, write_parameters
 
 pytestmark = pytest.mark.browser
 
@@ -363,3 +363,21 @@ def test_a_threshold_and_a_mixture_are_rehearsed_and_applied(browser: Any, lab: 
     assert step("13_mix")["weights"] == "web=0.75 book=0.25"
     assert step("13_mix")["temperature"] == 0.0
     context.close()
+
+
+def test_without_the_widget_extension_the_page_stands_in_the_widgets_place(browser: Any, tmp_path: Path) -> None:
+    (tmp_path / "home/config/labconfig").mkdir(parents=True)
+    off = {"disabledExtensions": {"@jupyter-widgets/jupyterlab-manager": True}}
+    (tmp_path / "home/config/labconfig/page_config.json").write_text(json.dumps(off))
+    cell = "from widgets.packing.view import view\nview([5, 9, 3, 12], None, pack_size=16)"
+    with serving(tmp_path / "home", tmp_path / "my work") as lab:
+        nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell)]), lab.workspace / "toy.ipynb")
+        context = browser.new_context()
+        context.set_default_timeout(PATIENCE)
+        page = context.new_page()
+        lab.run_all(page, "toy.ipynb")
+        page.locator(f".jp-OutputArea-output .prep, {ERROR}").first.wait_for()
+        assert page.locator(ERROR).all_text_contents() == []
+        assert page.locator(".jp-OutputArea-output .prep").count() == 1
+        assert page.locator(".jupyter-widgets").count() == 0
+        context.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -50,6 +52,7 @@ def _ws(tmp_path, monkeypatch):
     (tmp_path / "in.jsonl").write_text("{}\n" * 10_000)
     (tmp_path / MARKER).write_text("{}")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
     monkeypatch.setattr(press, "_our_modules", lambda: ["prep_lib.seeds"])
     return tmp_path
 
@@ -93,12 +96,24 @@ def test_a_run_ends_with_the_report_and_the_numbers_and_a_second_one_is_done(ws,
 
     assert main(["run", "mine"]) == 0
     out = capsys.readouterr().out
-    assert "10_a: already done" in out
+    assert "10_a: skipped, nothing changed since 20" in out
     assert "0 notebooks run, 1 already done" in out
     assert "records   10,000 in" in out
 
     assert main(["status"]) == 0
     assert "10_a             done         records   10,000 in" in capsys.readouterr().out
+
+    assert main(["status", "--line"]) == 0
+    line = capsys.readouterr().out
+    assert re.fullmatch(r"mine: done in \d+ s · 10,000 records in, 7,500 kept · 90 tokens · packing 90.0 %\n", line)
+    assert main(["status", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["state"], told["kept"], told["left"], told["line"]) == ("done", 7500, None, line.strip())
+    assert main(["attach"]) == 0
+    assert main(["stop"]) == 1
+    assert capsys.readouterr().err.startswith("prep stop: background: nothing works in run mine: done 20")
+    assert main(["run", "mine", "--why", "-p", "10_a.files=in.jsonl in.jsonl"]) == 0
+    assert capsys.readouterr().out == '10_a: runs: files "in.jsonl" -> "in.jsonl in.jsonl"\n'
 
     (ws / "runs/mine/reports/index.html").unlink()
     assert main(["report", "mine"]) == 0
@@ -122,6 +137,9 @@ def test_what_is_wrong_is_said_before_anything_runs(ws, capsys):
     ("arguments", "message"),
     [
         (["run", "min"], "prep run: recipes: unknown recipe 'min'; did you mean 'mine'?"),
+        (["run", "mine", "--matrix", "--detach"], "prep run: --detach, --on-done and --why are for one run"),
+        (["attach", "other"], "prep attach: no run other in "),
+        (["stop"], "prep stop: no run yet in "),
         (["run", "mine", "--name", "../x"], "prep run: workspace: a run cannot be named '../x'"),
         (["run", "mine", "--workers", "-1"], "prep run: --workers must be at least 1; got -1"),
         (["status", "other"], "prep status: no run other in "),
@@ -183,10 +201,10 @@ def test_status_takes_nothing_over_from_a_run_that_was_killed(ws, capsys):
     run = ws / "runs/mine"
     (run / ".prep").mkdir(parents=True)
     for name in ("lock", "owner.json"):
-        (run / ".prep" / name).write_text('{"process": 1, "host": "x"}')
+        (run / ".prep" / name).write_text(json.dumps({"process": 1, "host": socket.gethostname()}))
     workspace.append_event(run, {"event": "notebook", "notebook": "10_a", "state": "began"})
     assert main(["status", "mine"]) == 0
-    assert "10_a             interrupted" in capsys.readouterr().out
+    assert "10_a             killed" in capsys.readouterr().out
     assert (run / ".prep/owner.json").is_file()
     with engine.lock(run):
         assert main(["status", "mine"]) == 0
@@ -229,9 +247,9 @@ def test_lab_opens_a_workspace_with_the_kernel_of_this_interpreter(ws, monkeypat
     monkeypatch.setattr(workspace, "_strip_outputs_in_git", lambda _: "")
     assert main(["lab", *([] if inside else [str(ws)]), "--no-browser"]) == 0
     ((command, given),) = started
-    assert command[:3] == [sys.executable, "-m", "jupyterlab"]
+    assert command[:4] == (sys.executable, "-P", "-m", "jupyterlab")
     assert f"--ServerApp.root_dir={ws}" in command
-    assert "--no-browser" in command
+    assert command[-1] == "--no-browser"
     assert str(ws / ".prep/jupyter") == given["env"]["JUPYTER_PATH"]
 
 
@@ -306,3 +324,113 @@ def test_convert_for_megatron_prints_the_line_it_is_told(ws, capsys):
 
 def test_numbers_nobody_has_are_dashes():
     assert cli._numbers(numbers(Ledger())) == "records   – in, – kept; – tokens; packing efficiency –"
+
+
+# ── init with files; parts, samples and combinations of a recipe ──
+
+
+@pytest.fixture(name="executed")
+def _executed(monkeypatch):
+    """Which notebooks are executed, without a kernel: each writes as many bytes as it is asked for rows."""
+    from toy_runs import instantly
+
+    done = list[tuple[str, str]]()
+
+    def work(values, run):
+        done.append((run.name, run.notebook))
+        (run.data / "rows").write_bytes(bytes(values["sample"]))
+
+    instantly(monkeypatch, {"10_a": work, "11_b": work})
+    return done
+
+
+@pytest.fixture(name="way")
+def _way(ws):
+    from toy_runs import write_cell
+
+    write_cell(ws, "11_b", 'run = ""  # which\nfiles = ""  # rows; empty: what 10_a wrote\nsample = 5  # rows\n')
+    (ws / "notebooks/recipes/two.yaml").write_text("notebooks: [10_a, 11_b]")
+    return ws
+
+
+def test_a_part_runs_over_what_stands_and_marks_nothing_as_old(way, executed, capsys):
+    assert main(["run", "two", "--only", "b"]) == 1
+    said = capsys.readouterr().err
+    assert "11_b reads what 10_a writes, which is left out and never came to its end in run 'two'" in said
+    assert "prep run two --from 10_a\n" in said
+    assert not (way / "runs/two/executed").exists()
+    assert main(["run", "two", "--to", "10"]) == 0
+    assert main(["run", "two", "--from", "11"]) == 0
+    assert "10_a: left as it is\n" in capsys.readouterr().out
+    assert main(["run", "two"]) == 0
+    assert executed == [("two", "10_a"), ("two", "11_b")]
+    # What stands counts, not what the recipe would make of it now.
+    assert main(["run", "two", "--only", "11_b", "-p", "10.sample=7"]) == 0
+    assert "10_a: left as it is, although sample 0 -> 7 changed since" in capsys.readouterr().out
+    assert len(executed) == 2
+    assert main(["run", "two", "-p", "10.sample=7"]) == 0
+    assert executed[2:] == [("two", "10_a"), ("two", "11_b")]
+
+
+def test_a_sample_never_lies_over_a_run_of_everything(way, executed, capsys):
+    assert main(["run", "two"]) == 0
+    assert main(["run", "two", "--sample", "3"]) == 0
+    assert executed[2:] == [("two-sample-3", "10_a"), ("two-sample-3", "11_b")]
+    assert (way / "runs/two-sample-3/data/10_a/rows").stat().st_size == 3
+    # The second reads what the first one drew.
+    assert (way / "runs/two-sample-3/data/11_b/rows").stat().st_size == 5
+    assert main(["run", "two"]) == 0
+    assert len(executed) == 4
+
+
+def test_a_matrix_runs_all_combinations_and_shows_them_beside_each_other(way, executed, capsys):
+    asked = ["run", "two", "--matrix", "-p", "11.sample=2,3"]
+    assert main(asked) == 0
+    said = capsys.readouterr().out
+    assert executed == [("two-sample-2", "10_a"), ("two-sample-2", "11_b"), ("two-sample-3", "11_b")]
+    assert "10_a: shared with run two-sample-2" in said
+    assert f"report    {way}/runs/two-matrix.html" in said
+    assert (way / "runs/two-matrix.html").is_file()
+    assert main(asked) == 0
+    assert len(executed) == 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["--matrix"], "no -p has several values"),
+        (["--matrix", "--dry-run", "-p", "10.sample=1,2"], "--dry-run tries a whole recipe"),
+        (["--matrix", "--detach", "-p", "10.sample=1,2"], "leave --matrix out"),
+        (["--from", "12"], "unknown notebook of this recipe '12'"),
+        (["--from", "11", "--only", "10"], "leave --from and --to out"),
+        (["--sample", "-3"], "--sample must be at least 1"),
+    ],
+)
+def test_a_part_or_a_matrix_that_makes_no_sense_runs_nothing(way, executed, capsys, asked, told):
+    assert main(["run", "two", *asked]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert executed == []
+
+
+def test_an_unknown_option_is_refused_with_the_nearest(way, capsys):
+    for words, told in (
+        (["--samples=3"], "--samples=3; did you mean --sample?"),
+        (["--zzz", "a"], "unknown: --zzz a\n"),
+    ):
+        with pytest.raises(SystemExit) as left:
+            main(["run", "two", *words])
+        assert left.value.code == 2
+        assert told in capsys.readouterr().err
+
+
+def test_init_with_files_writes_a_recipe_and_says_how_to_run_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(workspace, "_strip_outputs_in_git", lambda _: "")
+    (tmp_path / "rows.jsonl").write_text('{"question": "2 + 2?", "answer": "4"}\n' * 3)
+    assert main(["init", str(tmp_path / "new"), str(tmp_path / "rows.jsonl")]) == 0
+    said = capsys.readouterr().out
+    assert "3 rows; conversations, query_response, for sft" in said
+    assert "prep run posttrain-rows --sample 200" in said
+    assert (tmp_path / "new/notebooks/recipes/posttrain-rows.yaml").is_file()
+    assert main(["init", str(tmp_path / "new"), str(tmp_path / "none")]) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -389,3 +390,62 @@ def test_columns_hold_a_place_for_every_line(tmp_path: Path) -> None:
     decide_files([ExactDedup()], path, tmp_path / "out", engine="inline")
     copies = np.load(tmp_path / "out" / "part-00000.copies.npy")
     assert (copies.dtype, len(copies), copies.sum()) == (np.uint16, 6, 2)
+
+
+# ── a sample ──
+
+
+def test_a_sample_is_the_one_every_other_step_draws_and_says_so(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.jsonl", rows_of(1, 60))
+    notes = list[str]()
+    with engine.listen(lambda event: notes.append(str(event.get("text", ""))), instead=True):
+        run_files([], source, tmp_path / "read", sample=20, engine="inline")
+        decide_files([Mixture()], source, tmp_path / "decided", sample=20, engine="inline")
+    drawn = {doc.id for doc in Documents(tmp_path / "read")}
+    assert {doc.id for doc in Documents(tmp_path / "decided")} == drawn
+    assert 0 < len(drawn) < 60
+    assert "decide: a sample, about 20 of 60 records; all figures are the sample's own" in notes
+    # What was drawn already is drawn again as a whole, whatever comes of it later says that it was a sample.
+    decide_files([ExactDedup()], tmp_path / "read", tmp_path / "again", sample=20, engine="inline")
+    seen = Documents(tmp_path / "again")
+    assert seen.ledger.total("read", "in") == len(drawn)
+    assert seen.contents["sample"] == pytest.approx(20 / 60)
+    run_files([Normalize()], tmp_path / "again", tmp_path / "texts", engine="inline")
+    assert Documents(tmp_path / "texts").contents["sample"] == pytest.approx(20 / 60)
+
+
+def test_a_sample_and_everything_share_no_work(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.jsonl", rows_of(2, 60))
+    for sample in (0, 20, 0):
+        decide_files([ExactDedup(), NearDedup()], source, tmp_path / "out", sample=sample, engine="inline")
+        fresh = tmp_path / f"fresh-{sample}"
+        decide_files([ExactDedup(), NearDedup()], source, fresh, sample=sample, engine="inline")
+        assert [doc.id for doc in Documents(tmp_path / "out")] == [doc.id for doc in Documents(fresh)]
+    assert Documents(tmp_path / "out").contents["sample"] is None
+    with pytest.raises(BadParameter, match="decide: sample=-1"):
+        decide_files([ExactDedup()], source, tmp_path / "none", sample=-1, engine="inline")
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_folder_of_verdicts_that_is_linked_stands_by_itself_and_leaves_its_twin_alone(tmp_path: Path) -> None:
+    source, one, other = write(tmp_path / "a.jsonl", rows_of(3, 60)), tmp_path / "one", tmp_path / "other"
+
+    def decide(run: Path, threshold: float) -> list[str]:
+        stages = [ExactDedup(), NearDedup(threshold=threshold, shingle="word2")]
+        decide_files(stages, run / "texts", run / "verdicts", engine="inline", max_dropped=1.0)
+        return [doc.id for doc in Documents(run / "verdicts")]
+
+    run_files([Normalize()], source, one / "texts", engine="inline")
+    kept = decide(one, 0.9)
+    for part in ("texts", "verdicts"):
+        fs.link_tree(one / part, other / part, skip=("lock", "owner.json", "tmp"))
+    before = {path: path.read_bytes() for path in one.rglob("*") if path.is_file()}
+    ran = list[str]()
+    with engine.listen(lambda event: ran.append(str(event.get("name", ""))), instead=True):
+        assert decide(other, 0.9) == kept
+        fewer = decide(other, 0.5)
+    assert len(fewer) < len(kept)
+    assert not any(name.startswith("sketch") for name in ran)
+    assert {path: path.read_bytes() for path in before} == before
+    shutil.rmtree(one)
+    assert [doc.id for doc in Documents(other / "verdicts")] == fewer

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import fsspec
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,8 @@ from prep_lib import engine
 from prep_lib import files as fs
 from prep_lib.engine import Crew
 from prep_lib.errors import BadInput
-from prep_lib.inputs import bundles, find, joined, names, pieces, survey
+from prep_lib.inputs import Source, bundles, find, joined, names, pieces, survey
+from prep_lib.pipeline import run_files
 
 ENDINGS = (".jsonl", ".jsonl.gz")
 
@@ -113,3 +115,25 @@ def test_bundles_cover_everything_once_and_stay_small(weights: list[int]) -> Non
     cuts = list(bundles(weights))
     assert [at for first, last in cuts for at in range(first, last)] == list(range(len(weights)))
     assert all(last - first == 1 or sum(weights[first:last]) <= fs.SPAN // 8 for first, last in cuts)
+
+
+def test_the_parts_of_a_run_are_not_digested_again_by_whoever_reads_them(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n')
+    run_files([], tmp_path / "a.jsonl", tmp_path / "docs", engine="inline")
+    part, read = str(tmp_path / "docs" / "part-00000.jsonl.zst"), list[str]()
+
+    def reading(path: str, count: bool) -> fs.Survey:
+        read.append(path)
+        return fs.survey(path)
+
+    def surveyed(**options: bool) -> list[Source]:
+        with Crew("inline") as crew:
+            return survey([part], tmp_path / f"{len(options)}", crew, where="test", surveyor=reading, **options)
+
+    (known,) = surveyed()
+    assert read == []
+    assert known.survey == fs.survey(part)
+    assert surveyed(rehash=True) == [known]
+    assert read == [part]
+    Path(part).write_bytes(zstandard.compress(b'{"text": "another"}\n'))
+    assert surveyed()[0].digest == fs.digest(part)

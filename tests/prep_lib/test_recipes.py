@@ -2,45 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from pathlib import Path
-from types import SimpleNamespace
+import re
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from toy_runs import write_cell
 
 from prep_lib import recipes
 from prep_lib.errors import BadInput, BadParameter, UnknownName
-from prep_lib.recipes import Parameter, pairs, parameters, preflight, read
-from prep_lib.workspace import MARKER, Run
-
-CELL = """# what can be asked for
-text = "a"          # any text
-seed = 42           # of every draw
-ratio = 0.5         # share, 0 to 1
-flag = False        # yes or no
-run = ""            # "" = the latest
-"""
-
-
-def write_notebook(folder: Path, name: str, source: str | None = CELL) -> None:
-    cells = [{"cell_type": "markdown", "source": ["# Title"], "metadata": {}}]
-    if source is not None:
-        tagged = {"tags": ["parameters"]}
-        cells.append(
-            {"cell_type": "code", "source": source.splitlines(keepends=True), "metadata": tagged, "outputs": []}
-        )
-    (folder / "notebooks").mkdir(parents=True, exist_ok=True)
-    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
-    (folder / "notebooks" / f"{name}.ipynb").write_text(json.dumps(notebook))
+from prep_lib.recipes import Parameter, pairs, parameters, read
+from prep_lib.workspace import CHECKOUT, MARKER
 
 
 @pytest.fixture(name="ws")
 def _ws(tmp_path):
     (tmp_path / MARKER).write_text("{}")
-    write_notebook(tmp_path, "10_a")
+    write_cell(tmp_path, "10_a")
     return tmp_path
 
 
@@ -69,7 +45,7 @@ def test_the_cell_tells_names_types_defaults_and_meaning(ws):
     ],
 )
 def test_a_cell_that_cannot_be_typed_is_refused(ws, source, message):
-    write_notebook(ws, "10_a", source)
+    write_cell(ws, "10_a", source)
     with pytest.raises(BadParameter, match=message):
         parameters(ws / "notebooks/10_a.ipynb")
 
@@ -154,10 +130,23 @@ def test_a_list_becomes_one_string_that_splits_again(ws):
     ("text", "message"),
     [
         ("notebooks: 10_a", "a recipe has a list `notebooks:`"),
-        ("notebooks: [10_a]\nextra: 1", "unknown parameter 'extra'"),
+        ("notebooks: [10_a]\nextra: 1", "unknown key 'extra'; known: .*stands under defaults"),
         ("notebooks: [10_a, 10_a]", "a notebook stands twice"),
         ("notebooks:\n- 10_a: {seed: 1, seed: 2}", "line 2: 'seed' stands here twice"),
         ("notebooks: [", "line 1: "),
+        ("", r"r.yaml: is empty; a recipe has a list `notebooks:`"),
+        ("\n  \n# nothing", "is empty"),
+        ("- 10_a\n- 11_b", "this is a list"),
+        ("10_a", "this is '10_a'"),
+        ("notebooks:\n  10_a:\n    seed: 1", "write a dash before each notebook"),
+        ("notebooks: []", "a recipe has a list"),
+        ("notebooks:\n  - 10_a:\n    seed: 1", "10_a: its parameters begin four blanks further in"),
+        ("notebooks:\n\t- 10_a", "line 2: a tab; indent with blanks"),
+        ("notebooks: [10_a]\n10_a: {seed: 1}", "unknown key '10_a'.*stands under notebooks, behind a dash"),
+        ("notebooks: [10_a]\ndefaults: [seed]", "defaults: write one `name: value` a line"),
+        ("notebooks:\n- 10_a: seed", "10_a: write one `name: value` a line"),
+        ("name: [a]\nnotebooks: [10_a]", "name: one word"),
+        ("notebook: [10_a]", "unknown key 'notebook'; did you mean 'notebooks'"),
         ("notebooks:\n- [10_a]", "one name with its parameters"),
     ],
 )
@@ -180,130 +169,88 @@ def test_a_map_in_one_string_must_be_a_map(text):
         pairs(text)
 
 
-# ── preflight ──
-
-INPUTS = """files = ""            # JSONL or Parquet
-tokenizer = ""        # "" = the built-in one
-processor = "sft"
-strategy = "chatml"
-strategy_params = ""
-template = ""         # a chat template
-answers = "all"
-columns = ""          # old->new
-process_func = ""
-memory_budget = "1GiB"
-dataset = ""
-"""
+def test_what_a_windows_editor_writes_is_read(ws):
+    (ws / "r.yaml").write_bytes("\ufeffname: w\r\nnotebooks:\r\n  - 10_a:\r\n      text: über\r\n".encode())
+    found = read(ws / "r.yaml", ws)
+    assert (found.name, found.problems, found.steps[0].given) == ("w", (), {"text": "über"})
+    (ws / "r.yaml").write_bytes(b"name: \xfc\nnotebooks: [10_a]")
+    with pytest.raises(BadParameter, match="byte 6 is no UTF-8"):
+        read(ws / "r.yaml", ws)
 
 
-def problems(ws, **given):
-    write_notebook(ws, "20_b", INPUTS)
-    (ws / "r.yaml").write_text(json.dumps({"notebooks": [{"20_b": given}]}))
-    return preflight(read(ws / "r.yaml", ws), Run(ws, "r"))
+# ── a part, a sample ──
+
+READS = 'run = ""  # the latest\nfiles = ""  # rows; empty: what {} wrote\nsample = 0  # rows\nlook_at = 2000  # rows\n'
 
 
-ROW = '{"query": "a", "response": "b"}\n'
+@pytest.fixture(name="way")
+def _way(ws):
+    """Three notebooks, each of which reads what the one before it wrote."""
+    for name, before in (("11_clean", "10_a"), ("12_dedup", "11_clean"), ("13_mix", "12_dedup")):
+        write_cell(ws, name, READS.format(before))
+    return recipe(ws, "name: way\nnotebooks: [11_clean, 12_dedup, 13_mix]")
 
 
-def test_good_input_has_no_problem_and_leaves_nothing_behind(ws):
-    (ws / "a.jsonl").write_text(ROW * 3)
-    (ws / "a.jsonl.gz").write_bytes(gzip.compress((ROW * 3).encode()))
-    pq.write_table(pa.table({"query": ["a", "b"], "response": ["c", "d"]}), ws / "a.parquet", row_group_size=1)
-    assert problems(ws, files="a.jsonl a.jsonl.gz a.parquet") == []
-    assert not (ws / "runs/r").exists()
+@pytest.mark.parametrize(
+    ("asked", "runs"),
+    [
+        ({"first": "12"}, ["12_dedup", "13_mix"]),
+        ({"last": "dedup"}, ["11_clean", "12_dedup"]),
+        ({"first": "12_dedup", "last": "12"}, ["12_dedup"]),
+        ({"only": "mix, 11"}, ["11_clean", "13_mix"]),
+        ({}, ["11_clean", "12_dedup", "13_mix"]),
+    ],
+)
+def test_a_part_is_named_shortly(way, asked, runs):
+    part = way.part(**asked)
+    assert [step.notebook for step in part.steps if step.notebook not in part.left] == runs
+    assert len(part.steps) == 3
 
 
-def test_all_problems_come_in_one_list(ws):
-    (ws / "other.jsonl").write_text('{"prompt": "a"}\n' * 2)
-    (ws / "last.jsonl").write_text(ROW + '{"query": \n\n')
-    (ws / "empty.jsonl").touch()
-    (ws / "cut.jsonl.gz").write_bytes(gzip.compress((ROW * 999).encode())[:-20])
-    (ws / "not.parquet").write_text("x")
-    found = problems(
-        ws, files="other.jsonl last.jsonl empty.jsonl cut.jsonl.gz not.parquet none*.jsonl",
-        process_func="nothing.py:f", memory_budget="999TiB", tokenizer="",
-    )  # fmt: skip
-    whole = "\n".join(found)
-    for part in (
-        "20_b: other.jsonl, line 1: ",
-        "20_b: other.jsonl, last line: ",
-        "20_b: cut.jsonl.gz, last line: cut_stream",
-        "not.parquet",
-        "no file matches 'none*.jsonl'",
-        "no file",
-        "memory_budget 999TiB is more than this machine gives",
-    ):
-        assert part in whole
-    assert all("\n" not in line for line in found)
-    assert "last.jsonl: " not in whole
-    assert "empty.jsonl" not in whole
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"first": "14"}, "--from: unknown notebook of this recipe '14'"),
+        ({"only": "dedupp"}, "--only: .*did you mean '12_dedup'"),
+        ({"first": "1"}, "--from 1 may be 11_clean, 12_dedup, 13_mix"),
+        ({"first": "13", "last": "12"}, "nothing would run"),
+        ({"first": "12", "only": "13"}, "leave --from and --to out"),
+        ({"only": "12,"}, "unknown notebook of this recipe ''"),
+    ],
+)
+def test_a_part_that_is_none_is_refused(way, asked, message):
+    with pytest.raises(BadParameter, match=message):
+        way.part(**asked)
 
 
-def test_a_renamed_column_and_a_marker_of_several_ids_are_seen(ws):
-    (ws / "a.jsonl").write_text('{"prompt": "a", "answer": "b"}\n')
-    assert problems(ws, files="a.jsonl", columns="prompt->query answer->response") == []
-    found = problems(ws, files="a.jsonl", strategy_params="user_start='<｜im_start｜>user\\n'")
-    assert "marker '<｜im_start｜>'" in found[0]
-    assert "did you mean '<｜im▁start｜>'" in found[0]
-    assert "did you mean 'chatml'" in problems(ws, files="a.jsonl", strategy="chatlm")[0]
+def test_a_notebook_of_the_command_line_may_be_named_shortly(ws, way):
+    (ws / "r.yaml").write_text("notebooks: [11_clean, 12_dedup]")
+    assert read(ws / "r.yaml", ws, ["dedup.sample=3"]).steps[1].given == {"sample": 3}
 
 
-def test_a_place_must_exist_but_a_hub_name_may_be_anywhere(ws):
-    assert problems(ws, dataset="squad") == []
-    assert problems(ws, dataset="org/name") == []
-    assert "nothing at './data'" in problems(ws, dataset="./data")[0]
-    assert "nothing at 'data.parquet'" in problems(ws, dataset="data.parquet")[0]
+def test_a_sample_is_drawn_where_a_way_begins_to_read_and_nowhere_else(ws, way):
+    sampled = way.sampled(100)
+    assert sampled.name == "way-sample-100"
+    assert [step.values["sample"] for step in sampled.steps] == [100, 0, 0]
+    assert [step.values["look_at"] for step in sampled.steps] == [100, 2000, 2000]
+    own = recipe(ws, "notebooks:\n- 11_clean\n- 13_mix: {files: a.jsonl}").sampled(5000)
+    assert [step.values["sample"] for step in own.steps] == [5000, 5000]
+    assert own.steps[0].values["look_at"] == 2000
 
 
-def test_a_chat_template_is_tried_before_anything_starts(ws):
-    (ws / "a.jsonl").write_text(ROW)
-    assert problems(ws, files="a.jsonl", template="chatml", tokenizer="") == []
-    (ws / "broken.jinja").write_text("{% for %}")
-    assert "jinja: broken, line 1" in problems(ws, files="a.jsonl", template="broken.jinja", tokenizer="")[0]
-    assert "answers must be one of all, last" in problems(ws, files="a.jsonl", template="chatml", answers="some")[0]
+def test_a_sample_nobody_can_draw_is_refused(ws, way):
+    with pytest.raises(BadParameter, match="--sample must be at least 1"):
+        way.sampled(0)
+    write_cell(ws, "14_c", 'files = ""  # rows\n')
+    with pytest.raises(BadParameter, match="14_c reads files and has no parameter `sample`"):
+        recipe(ws, "notebooks:\n- 14_c: {files: a.jsonl}").sampled(5)
 
 
-def test_a_notebook_depends_on_what_is_read_of_a_model_and_on_other_runs(ws):
-    (ws / "model").mkdir()
-    for name in ("tokenizer.json", "chat_template.jinja", "model.safetensors"):
-        (ws / "model" / name).touch()
-    shards = Run(ws, "before", "22_tensorize").data
-    shards.mkdir(parents=True)
-    (shards / "manifest.json").touch()
-    write_notebook(ws, "20_b", 'tokenizer = ""  # a\ntemplate = ""  # b\nother = ""  # c\nrun = ""  # d\n')
-    (ws / "r.yaml").write_text(json.dumps({"notebooks": [{"20_b": {"template": "model", "other": "before"}}]}))
-    (step,) = read(ws / "r.yaml", ws).steps
-    assert [path.name for path in recipes.inputs(step, Run(ws, "r"))] == [
-        "chat_template.jinja", "tokenizer.json", "manifest.json",
-    ]  # fmt: skip
-
-
-def test_a_file_name_with_a_blank_is_one_name(ws):
-    (ws / "two words.jsonl").write_text(ROW)
-    assert problems(ws, files="'two words.jsonl'") == []
-    write_notebook(ws, "20_b", INPUTS)
-    (ws / "r.yaml").write_text(json.dumps({"notebooks": [{"20_b": {"files": "'two words.jsonl'"}}]}))
-    (step,) = read(ws / "r.yaml", ws).steps
-    assert [path.name for path in recipes.inputs(step, Run(ws, "r"))] == ["two words.jsonl"]
-
-
-def test_a_full_disk_is_said_before(ws, monkeypatch):
-    (ws / "a.jsonl").write_text(ROW)
-    monkeypatch.setattr(recipes.shutil, "disk_usage", lambda _: SimpleNamespace(free=10))
-    assert problems(ws, files="a.jsonl")[-1].startswith("disk: about 0 MiB will be written, 0 MiB are free")
-
-
-def test_rows_are_counted_where_that_is_cheap(ws):
-    (ws / "a.jsonl.gz").write_bytes(gzip.compress((ROW * 5).encode()))
-    pq.write_table(pa.table({"a": [1, 2]}), ws / "a.parquet")
-    (ws / "a.json").write_text("[]")
-    assert [recipes.count_rows(ws / name) for name in ("a.jsonl.gz", "a.parquet", "a.json")] == [5, 2, None]
-
-
-def test_a_rule_file_is_an_input_of_the_notebook_that_names_it(ws):
-    (ws / "mine.yaml").write_text("name: mine\n")
-    write_notebook(ws, "20_b", 'rules = ""  # a\nrun = ""  # b\nlang = "en"  # c\n')
-    given = {"rules": "en=mine.yaml zh=fineweb2/cmn other=pass"}
-    (ws / "r.yaml").write_text(json.dumps({"notebooks": [{"20_b": given}]}))
-    (step,) = read(ws / "r.yaml", ws).steps
-    assert [path.name for path in recipes.inputs(step, Run(ws, "r"))] == ["mine.yaml"]
+def test_the_recipes_of_the_house_know_every_parameter_they_name_commented_out_or_not():
+    folder = CHECKOUT / "notebooks" / "recipes"
+    for path in sorted(folder.glob("*.yaml")):
+        found = read(path, CHECKOUT)
+        assert found.problems == ()
+        known = {name for step in found.steps for name in step.known}
+        offered = re.findall(r"^ +# (\w+): ", path.read_text("utf-8"), re.MULTILINE)
+        assert {*offered} <= known, path.name

@@ -62,3 +62,24 @@ def test_a_failure_tells_its_detail_and_never_breaks_the_file(tmp_path: Path) ->
     first, second = read(tmp_path / NAME)
     assert (first["flow"], first["detail"], first["text"]) == ("failed", "at \\udcff", None)
     assert (second["flow"], second["twin"], second["value"]) == ("dropped", "a", 0.9)
+
+
+SPELLED = st.lists(
+    st.sampled_from(["a", "é", '"', "\\", ",", '","source":"', '","stage":"', '","reason":"', '","value":', "\n"]),
+    max_size=8,
+).map("".join)
+
+
+@given(SPELLED, SPELLED, SPELLED)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_lot_is_drawn_without_parsing_whatever_stands_in_names(
+    tmp_path_factory: pytest.TempPathFactory, name: str, source: str, reason: str
+) -> None:
+    path = tmp_path_factory.mktemp("names") / NAME
+    with RejectedWriter(path) as file:
+        file.add(name, source, "quality", Drop(reason or "none"), lambda: "text")
+    ((line,), seed) = (list(module._lines([path])), 42)
+    assert module._drawn(line, seed) == (
+        (source.encode(), (reason or "none").encode()),
+        module.draw(seed, "rejected", name),
+    )

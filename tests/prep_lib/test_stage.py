@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -309,6 +309,46 @@ def test_a_line_passes_one_document_at_a_time_and_counts_as_run_does() -> None:
         ("vowels", "t#0", [2]), ("vowels", "t#3", [4]), ("vowels", "t#4", [0]),
     ]  # fmt: skip
     assert isinstance(Vowels(), Measuring)
+
+
+class Together:
+    """The same at once, and not at all where one of the documents cannot be read."""
+
+    def map_many(self, docs):
+        if any(doc.text == "?" for doc in docs):
+            raise BadRecord("unreadable")
+        self.asked.append(len(docs))
+        return [self.map(doc) for doc in docs]
+
+    def measure_many(self, docs):
+        self.asked.append(len(docs))
+        return [self.measure(doc) for doc in docs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpperTogether(Together, Upper):
+    asked: list = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VowelsTogether(Together, Vowels):
+    asked: list = field(default_factory=list)
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"), [(["ab", "?", "", "*eabcd", "xyz"], ([], [3])), (["ab", "", "x"], ([3], [2]))]
+)
+def test_many_documents_pass_a_line_together_as_each_alone(words, asked) -> None:
+    alone, together = Line([Upper(), Vowels()], lambda *told: one.append(told)), [UpperTogether(), VowelsTogether()]
+    one, all_seen = [], []
+    line = Line(together, lambda *told: all_seen.append(told))
+    through, apart = line.many(docs(*words)), [alone(doc) for doc in docs(*words)]
+    # Of two errors with one reason Python says that they differ.
+    assert [str(settled) for settled in through] == [str(settled) for settled in apart]
+    assert line.counts.ledger() == alone.counts.ledger()
+    assert [(told[1].id, told[2].tolist()) for told in all_seen] == [(told[1].id, told[2].tolist()) for told in one]
+    assert tuple(stage.asked for stage in together) == asked
+    assert Line([]).many([]) == []
 
 
 def test_a_corpus_stage_cannot_stand_in_a_line() -> None:

@@ -126,7 +126,7 @@ def test_one_that_another_version_wrote_is_written_again(tmp_path: Path) -> None
 
 
 def test_files_that_are_no_verdicts_stay_what_they_are(tmp_path: Path) -> None:
-    assert through(["a.jsonl", "s3://bucket/b"], "example") == (["a.jsonl", "s3://bucket/b"], {})
+    assert through(["a.jsonl", "memory://bucket/b"], "example") == (["a.jsonl", "memory://bucket/b"], {})
     assert called("a", 0) == "a"
 
 

@@ -112,6 +112,16 @@ def test_a_notebook_finds_its_folders_and_prints_them_absolute(ws, capsys):
     assert run.path("/other/my.jsonl") == Path("/other/my.jsonl")
 
 
+def test_a_run_of_everything_is_not_where_exploring_goes_on(ws):
+    for name in ("one", "one-all", "two-all"):
+        Run(ws, name).folder.mkdir(parents=True)
+        Run(ws, name).note({"event": "open"})
+    for at, name in enumerate(("one", "two-all", "one-all")):
+        os.utime(ws / "runs" / name / "run.jsonl", (at, at))
+    assert latest(ws) == "one-all"
+    assert latest(ws, explored=True) == "two-all"  # somebody's own name: there is no run "two"
+
+
 def test_an_empty_name_is_the_latest_run(ws):
     open_run("one", "a")
     open_run("two", "a")

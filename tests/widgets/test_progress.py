@@ -8,8 +8,9 @@ import pytest
 
 from prep_lib.engine import emit
 from prep_lib.errors import UnknownName
+from prep_lib.results import Stage, Stages, advance
 from widgets import progress
-from widgets.progress import Progress, Stage, State, advance, line, page, show
+from widgets.progress import Progress, line, page, show
 
 RUN = [
     {"event": "begin", "stage": "count", "tasks": 4, "done": 1},
@@ -83,12 +84,12 @@ def test_a_line_in_both_languages() -> None:
 
 
 def test_an_event_of_a_stage_that_began_before_is_let_pass() -> None:
-    assert advance(State(), RUN[1]) == State()
-    assert advance(State(), {"event": "something new"}) == State()
+    assert advance(Stages(), RUN[1]) == Stages()
+    assert advance(Stages(), {"event": "something new"}) == Stages()
 
 
 def test_notes_and_names_are_escaped(nasty: str) -> None:
-    state = advance(State(), {"event": "note", "text": nasty})
+    state = advance(Stages(), {"event": "note", "text": nasty})
     html = page(advance(state, {"event": "begin", "stage": nasty, "tasks": 1, "done": 0}))
     assert "<script" not in html
     assert "\u202e" not in html

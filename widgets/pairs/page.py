@@ -81,6 +81,7 @@ def page(state: State) -> str:
     head = [_STYLE, tag("h1", say("pairs.title", lang)), tag("p", sub, cls="sub")]
     if not data.ids:
         return snippet(join([*head, tag("p", say("pairs.none", lang))]), lang)
+    head = [*head, _sampled(state)]
     body = [_unsaved(state), _now(state), _borderline(state), _thresholds(state), _sources(state), _curve(state)]
     return snippet(tag("div", *head, *body, _clusters(state), _families(state), cls="near"), lang)
 
@@ -88,6 +89,11 @@ def page(state: State) -> str:
 def _unsaved(state: State) -> Html:
     lines = unsaved(state)
     return join([note("warn", say("differs", state.lang)), code(lines)]) if lines else Html()
+
+
+def _sampled(state: State) -> Html:
+    share = state.data.share
+    return note("warn", say("pairs.sampled", state.lang, share=percent(share))) if share < 1 else Html()
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -3,27 +3,42 @@
 signatures of all  ──▶ who would go at 0.50 … 1.00, by source     once; the slider looks it up
 verdicts of a run  ──▶ pairs with their exact J, clusters    ┐
 some signatures    ──▶ pairs that stay, truth, families      ┴──▶ texts of those alone, in one pass over the files
+
+Of more than 50,000 documents a sample is shown, chosen by signature so that near duplicates come together.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from prep_lib.decide import sketches
+from prep_lib.decide import Sketches, sketches
 from prep_lib.documents import Documents
 from prep_lib.errors import BadInput, BadParameter
+from prep_lib.files import is_remote
 from prep_lib.pipeline import fetch
 from prep_lib.record import Document
 from prep_lib.rejected import valid
-from prep_lib.text.near_dedup import NearDedup, choose_bands, clusters, curve, exact_jaccard, families, groups, settle
+from prep_lib.text.near_dedup import (
+    NearDedup,
+    choose_bands,
+    clusters,
+    curve,
+    exact_jaccard,
+    families,
+    groups,
+    sampled,
+    settle,
+)
 from prep_lib.text.shingles import parse_shingle, shingle_hashes, units
 
 #: The lowest threshold on the slider, and its steps in percent: up to `FINE` documents, and beyond.
@@ -37,6 +52,9 @@ GROUPS, MEMBERS = 8, 3
 
 #: Documents compared with all others; texts read for that; characters of all texts read.
 ANCHORS, TEXTS, CHARACTERS = 100, 1_500, 64_000_000
+
+#: Documents whose signatures are held and compared; characters of the files that are read for texts.
+MOST, READ = 50_000, 2**30
 
 #: From this share on a source loses most of itself.
 ALARM = 0.5
@@ -71,7 +89,14 @@ class Data:
     before : (s,) int64
         Documents of each source that went before they came to this stage.
     twin, jaccard : (n,) int64, (n,) float64
-        What the run decided: which document stays in its stead (-1: it stays itself), and how alike they are.
+        What the run decided: which document stays in its stead (-1: it stays itself, or that one is not in the
+        sample), and how alike they are.
+    gone : (n,) bool
+        Which documents the run dropped.
+    share : float
+        Which share of the documents these are; 1.0: all.
+    scale : float
+        What an estimate from the sample is multiplied by: at the threshold of the run it is then what the run dropped.
     stops : tuple of float
         Thresholds of the slider, ascending.
     dropped : (stops, s) int64
@@ -97,6 +122,9 @@ class Data:
     before: np.ndarray
     twin: np.ndarray
     jaccard: np.ndarray
+    gone: np.ndarray
+    share: float
+    scale: float
     stops: tuple[float, ...]
     dropped: np.ndarray
     pairs: np.ndarray
@@ -114,7 +142,7 @@ class Data:
     @property
     def went(self) -> np.ndarray:
         """How many of them the run dropped, (s,) int64."""
-        return np.bincount(self.codes[self.twin >= 0], minlength=len(self.names))
+        return np.bincount(self.codes[self.gone], minlength=len(self.names))
 
 
 def collect(folder: str | Path, files: Any, stage: NearDedup) -> Data:
@@ -138,24 +166,33 @@ def collect(folder: str | Path, files: Any, stage: NearDedup) -> Data:
     """
     told = Documents(folder)
     ran = _ran(told, stage)
-    noted = sketches(folder, ran)
+    share = min(1.0, MOST / max(1, told.ledger.total(ran.name, "in")))
+    noted = sketches(folder, ran, choose=partial(sampled, share=share) if share < 1 else None)
     rows, before = noted.rows, _before(told, ran.name)
+    if share < 1:
+        before = Counter({name: round(count * share) for name, count in before.items()})
     counts = Counter(noted.sources) + before
     names = tuple(sorted(counts, key=lambda name: (-counts[name], name)))
     place = {name: at for at, name in enumerate(names)}
     codes = np.array([place[name] for name in noted.sources], np.int64)
-    twin, jaccard = _decided(told, noted.ids, ran.name)
+    twin, jaccard, gone = _decided(told, noted.ids, ran.name)
+    scale = _scale(ran, rows, gone) if share < 1 else 1.0
     stops, dropped = _thresholds(ran, rows, codes, len(names))
-    found, wanted = families(rows), _wanted(ran, rows, twin, jaccard)
+    readable, only = _readable(told, noted)
+    found, wanted = families(rows), _wanted(ran, rows, twin, jaccard, gone, readable)
     shown = [row for row, _, members in _clusters(twin, jaccard) for row in (row, *members)]
     shown += [int(row) for family in found[:GROUPS] for row in family[:MEMBERS]]
-    texts = _read(told, files, noted.ids, noted.characters, [*shown, *wanted.flatten().tolist(), *_asked(ran, rows)])
+    shown, within = [row for row in shown if readable[row]], np.flatnonzero(readable)
+    asked = [*shown, *wanted.flatten().tolist(), *within[_asked(ran, rows[within])].tolist()]
+    texts = _read(told, files, noted, asked, only)
     pairs, marked = _compared(ran, wanted, twin, texts)
-    points = ran.truth(rows, _evidence(ran, texts), anchors=ANCHORS)
+    points = ran.truth(rows[within], lambda at: _evidence(ran, texts)(int(within[at])), anchors=ANCHORS)
+    points["anchor"], points["other"] = within[points["anchor"]], within[points["other"]]
     kept = {*shown, *pairs["one"].tolist(), *pairs["two"].tolist()}
     return Data(
-        ran, noted.ids, names, codes, rows, np.array([before[name] for name in names], np.int64), twin, jaccard, stops,
-        dropped, pairs, marked, points, found, {row: doc for row, doc in texts.items() if row in kept},
+        ran, noted.ids, names, codes, rows, np.array([before[name] for name in names], np.int64), twin, jaccard, gone,
+        share, scale, stops, np.round(dropped * scale).astype(np.int64), pairs, marked, points, found,
+        {row: doc for row, doc in texts.items() if row in kept},
     )  # fmt: skip
 
 
@@ -184,15 +221,31 @@ def _before(told: Documents, name: str) -> Counter[str]:
     return out
 
 
-def _decided(told: Documents, ids: Sequence[str], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return what the run decided about each document."""
+def _decided(told: Documents, ids: Sequence[str], name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what the run decided about each document: its twin among these, how alike, and whether it went."""
     places = {valid(one): at for at, one in enumerate(ids)}
-    twin, jaccard = np.full(len(ids), -1, np.int64), np.zeros(len(ids))
+    twin, jaccard, gone = np.full(len(ids), -1, np.int64), np.zeros(len(ids)), np.zeros(len(ids), bool)
     for line in told.rejected():
-        if line["stage"] == name and line["flow"] == "dropped":
-            row = places[line["id"]]
-            twin[row], jaccard[row] = places[line["twin"]], line["value"]
-    return twin, jaccard
+        if line["stage"] == name and line["flow"] == "dropped" and (row := places.get(line["id"])) is not None:
+            twin[row], jaccard[row], gone[row] = places.get(line["twin"], -1), line["value"], True
+    return twin, jaccard, gone
+
+
+def _scale(stage: NearDedup, rows: np.ndarray, gone: np.ndarray) -> float:
+    """Return how many of a sample the run dropped for each that goes in the sample alone."""
+    alone = int(stage.rehearse(rows, thresholds=(), largest=0).dropped.sum())
+    return float(gone.sum() / alone) if alone else 1.0
+
+
+def _readable(told: Documents, noted: Sketches) -> tuple[np.ndarray, set[str] | None]:
+    """Return whose texts may be read, and from which files alone: of many spans a few, evenly spread; None: all."""
+    share = READ / max(1, told.contents["characters"])
+    if share >= 1:
+        return np.ones(len(noted.ids), bool), None
+    spans = np.linspace(0, len(noted.files) - 1, max(1, int(share * len(noted.files)))).astype(np.int64)
+    bases = [told.contents["parts"][at]["base"] for span in spans for at in noted.files[span]]
+    paths = {base if is_remote(base) else os.path.abspath(told.folder / base) for base in bases}
+    return np.isin(noted.spans, spans), paths
 
 
 def _thresholds(
@@ -225,16 +278,20 @@ def _at(stage: NearDedup, threshold: float, bands: tuple[int, int] | None = None
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _wanted(stage: NearDedup, rows: np.ndarray, twin: np.ndarray, jaccard: np.ndarray) -> np.ndarray:
+def _wanted(
+    stage: NearDedup, rows: np.ndarray, twin: np.ndarray, jaccard: np.ndarray, gone: np.ndarray, readable: np.ndarray
+) -> np.ndarray:
     """Return pairs to show, (p, 2) int64, those next to the threshold first: of any similarity, gone and not."""
-    went = np.flatnonzero(twin >= 0)
+    went = np.flatnonzero((twin >= 0) & readable & readable[twin])
     chosen = [_few(rows, went, twin[went], jaccard[went], stage.threshold)]
-    chosen.append(_few(rows, *_stay(stage, rows, twin), stage.threshold))
+    chosen.append(_few(rows, *_stay(stage, rows, gone, readable), stage.threshold))
     pairs, alike = (np.concatenate(each) for each in zip(*chosen, strict=True))
     return np.asarray(pairs[np.argsort(np.abs(alike - stage.threshold), kind="stable")])
 
 
-def _stay(stage: NearDedup, rows: np.ndarray, twin: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _stay(
+    stage: NearDedup, rows: np.ndarray, gone: np.ndarray, readable: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return pairs of which the run kept both, and lower thresholds would not: ones, twos, likely similarity."""
     found = [np.empty((3, 0))]
     for percent in range(LOWEST, 101, WIDE):
@@ -242,7 +299,8 @@ def _stay(stage: NearDedup, rows: np.ndarray, twin: np.ndarray) -> tuple[np.ndar
             lower = _at(stage, percent / 100)
             met = groups(lower.keys(rows), np.arange(len(rows)))
             near, likely = settle(rows, *met, None, lower.threshold, keep=stage.keep)
-            both = np.flatnonzero((near >= 0) & (twin < 0) & (twin[near] < 0))
+            stays = ~gone & readable
+            both = np.flatnonzero((near >= 0) & stays & stays[near])
             found.append(np.stack([both, near[both], likely[both]]))
     ones, twos, likely = np.unique(np.concatenate(found, axis=1), axis=1)
     return ones.astype(np.int64), twos.astype(np.int64), likely
@@ -277,16 +335,16 @@ def _asked(stage: NearDedup, rows: np.ndarray) -> list[int]:
 
 
 def _read(
-    told: Documents, files: Any, ids: Sequence[str], characters: np.ndarray, wanted: Iterable[int]
+    told: Documents, files: Any, noted: Sketches, wanted: Iterable[int], only: set[str] | None
 ) -> dict[int, Document]:
     """Read texts in one pass, as many of the first as there is room for."""
     room, chosen = CHARACTERS, dict[str, int]()
     for row in dict.fromkeys(wanted):
-        if characters[row] <= room:
-            room -= int(characters[row])
-            chosen[ids[row]] = row
+        if noted.characters[row] <= room:
+            room -= int(noted.characters[row])
+            chosen[noted.ids[row]] = row
     options = {"text": told.contents["text"], "source_field": told.contents["source_field"]}
-    return {chosen[name]: doc for name, doc in fetch(files, chosen, **options).items()}
+    return {chosen[name]: doc for name, doc in fetch(files, chosen, only=only, **options).items()}
 
 
 def _evidence(stage: NearDedup, texts: Mapping[int, Document]) -> Callable[[int], np.ndarray | None]:
@@ -482,6 +540,7 @@ def dropped(state: State) -> np.ndarray:
 
 def _rehearsed(state: State) -> np.ndarray:
     told = state.stage.rehearse(state.data.rows, state.data.codes, thresholds=(), largest=0).dropped[0]
+    told = np.round(told * state.data.scale).astype(np.int64)
     return np.concatenate([told, np.zeros(len(state.data.names) - len(told), np.int64)])
 
 
@@ -669,7 +728,7 @@ def templates(state: State) -> list[Group]:
 def _templates(data: Data) -> Iterator[Group]:
     for family in data.families[:GROUPS]:
         some = [int(row) for row in family[:MEMBERS] if row in data.texts]
-        yield Group(len(family), int((data.twin[family] >= 0).sum()), tuple((data.texts[row], None) for row in some))
+        yield Group(len(family), int(data.gone[family].sum()), tuple((data.texts[row], None) for row in some))
 
 
 def _remembered(data: Data, what: str, key: Any, make: Callable[[], Any]) -> Any:

@@ -99,7 +99,7 @@ def test_a_run_killed_while_it_put_files_in_place_is_not_whole_and_can_be_done_a
         replace(old, new)
 
     with monkeypatch.context() as patched:
-        patched.setattr("prep_lib.shards.interop.os.replace", killed)
+        patched.setattr("os.replace", killed)
         with pytest.raises(KeyboardInterrupt):
             convert(source, "trl", out)
     assert "convert.json" not in content(out)

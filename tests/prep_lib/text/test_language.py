@@ -105,25 +105,31 @@ def test_kernels_equal_their_twins(text: str) -> None:
             for name in ("cut", "choose", "walk", "weigh", "spread", "strangers", "japanese", "label")
         }
         clean, found = np.zeros(len(data), np.uint8), np.zeros((len(data) // 8 + 2, language._COLUMNS), np.int64)
-        count, capitals, touching = kernels["cut"](data, language._kinds(), clean, found)
+        count, capitals, touching = kernels["cut"](data, language._kinds(), clean, found, np.empty((3, 7), np.int64))
         found, chosen = found[:count], np.empty(count, np.bool_)
-        read = kernels["choose"](found, known.width, 1000, language._places(), chosen)
+        scripts, size = len(known.width), len(known.labels)
+        read = kernels["choose"](found, known.width, 1000, language._places(), np.empty(scripts, np.bool_), chosen)
         rows = count + len(known.width)
         features, length, best = np.zeros(len(data), np.int32), np.zeros(rows, np.int64), np.zeros(rows, np.int64)
         scores = np.zeros((rows, len(known.labels)), np.float32)
-        touched = kernels["walk"](known.step, clean, found, chosen, known.weights, known.base, known.stride, features)
+        touched = kernels["walk"](
+            known.step, clean, found, chosen, known.weights, known.base, known.stride, features,
+            np.empty((4, 8), np.int64),
+        )  # fmt: skip
+        keys, counts, seen = np.full(1024, -1, np.int64), np.zeros(1024, np.int64), np.empty(1024, np.int64)
         kernels["weigh"](
             features, found, chosen, known.weights, np.float32(1 / known.scale), known.prior, known.base, known.stride,
-            known.width, known.columns, known.logs, scores, length,
+            known.width, known.columns, known.logs, keys, counts, seen, scores, length,
         )  # fmt: skip
-        kernels["spread"](found, length, known.width, known.columns, known.fold, scores, best)
+        kernels["spread"](found, length, known.width, known.columns, known.fold, np.empty(size, np.int64), scores, best)
         labels, sure, shares = np.zeros(count, np.int64), np.zeros(count), np.zeros((len(known.labels) + 1, 4))
         certain, pool, near = np.zeros(count), np.zeros(len(known.labels)), np.zeros(count, np.bool_)
         kernels["strangers"](found, chosen, known.columns, known.kin, scores, best, certain, pool)
         kernels["japanese"](found, near)
         kernels["label"](
             found, chosen, known.width, known.columns, known.kin, scores, best, near, certain, pool,
-            language._limits(0.3), language._place("zxx"), language._place("ja"), labels, sure, shares,
+            language._limits(0.3), language._place("zxx"), language._place("ja"), np.empty((2, scripts)), labels, sure,
+            shares,
         )  # fmt: skip
         exact = (clean, found, chosen, features, near, labels)
         made.append(((count, capitals, touching, read, int(touched)), exact, (scores, certain, pool, sure, shares)))
@@ -527,12 +533,28 @@ def test_a_sample_keeps_no_beat_with_languages_that_take_turns(unit: int) -> Non
         assert told["languages"]["en"] == pytest.approx(0.5, abs=0.25), times
 
 
+@pytest.mark.parametrize("budget", [None, 480, 2048])
+def test_many_documents_at_once_are_told_as_each_alone(budget: int | None) -> None:
+    """Letters made plain or small by Python, nothing at all, several languages, a text longer than any sample."""
+    texts = [
+        "", ENGLISH, CHINESE, "ＡＢＣ ｆｕｌｌ ｗｉｄｔｈ " + ENGLISH, FRENCH.upper(), ENGLISH.upper() + "\nÉ À", CODE,
+        (ENGLISH + "\n" + FRENCH + "\n") * 60, ENGLISH * 40, "e\u0301" + FRENCH,
+        "<p>see https://example.org/a</p>" + JAPANESE, " \n",
+    ]  # fmt: skip
+    docs = [Document(str(at), text) for at, text in enumerate([*texts, *reversed(texts)])]
+    stage = Language(budget=budget, keep=("en", "fr", "zh", "und", "zxx"))
+    assert stage.map_many(docs) == [stage.map(doc) for doc in docs]
+    assert stage.map_many([]) == []
+
+
 def test_more_is_read_where_the_first_sample_is_not_one_language() -> None:
     clean = {}
     for name, text in (("one", ENGLISH * 500), ("two", (ENGLISH + "\n" + FRENCH + "\n") * 250)):
-        found, letters, _ = language._segments(text.encode())
-        clean[name] = language._read(found, letters, 2048, 0.3)[0]
-        assert clean[name] <= 2048 + 2 * language.GLANCE
+        found, letters, told = language._segments([text.encode()])
+        language._read(found, letters, told, 2048, 0.3)
+        clean[name] = told[0, language._READ]
+    assert clean["one"] <= 2048 + 2 * language.GLANCE
+    assert clean["two"] > 4 * clean["one"]
     part = identify((ENGLISH + "\n" + FRENCH + "\n") * 250, budget=2048)
     assert part.shares["en"] == pytest.approx(len(ENGLISH) / len(ENGLISH + FRENCH), abs=0.08)
 

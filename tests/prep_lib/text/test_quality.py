@@ -219,6 +219,7 @@ def test_one_run_routes_by_language():
     assert [doc.id for doc in result.kept] == ["1", "2", "3", "5"]
     assert [each.drop.reason for each in result.dropped] == ["fineweb/code:gopher_repetition.top_2_gram"]
     values = np.array([quality.measure(doc) for doc in docs])
+    np.testing.assert_array_equal(quality.measure_many(docs), values)
     english, chinese = quality.signals.index("end_mark_lines"), quality.signals.index("top_4_gram")
     assert np.isnan(values[2]).all()
     assert np.isnan(values[0]).tolist() != np.isnan(values[1]).tolist()

@@ -13,7 +13,7 @@ from prep_lib.errors import BadParameter, UnknownName
 from prep_lib.jit import Kernel
 from prep_lib.record import Cut, Document
 from prep_lib.text import signals
-from prep_lib.text.signals import SIGNALS, Lines, Meter, Reading, cuts, measure
+from prep_lib.text.signals import SIGNALS, Lines, Meter, Reading, cuts, measure, measure_many
 
 GOLDEN = json.loads(gzip.decompress((ROOT / "tests/golden/quality_documents.json.gz").read_bytes()))
 STOPS = ("the", "be", "to", "of", "and", "that", "have", "with")
@@ -161,6 +161,25 @@ def test_the_kernels_are_what_python_makes_of_them(monkeypatch, reading):
     with np.errstate(over="ignore"):
         plain = [Meter(reading).measure(doc, names) for doc in docs]
     np.testing.assert_array_equal(plain, compiled)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_many_documents_are_measured_as_each_alone(reading):
+    """Words only Python splits, citations, phrases, a text for which more room is made, nothing at all."""
+    line = "The cat sat on the mat of the cat, and looked at the dog for a while. "
+    texts = [
+        "", line * 2, "我说 OK。看一看。\n" * 3, f"{line}\n[1] [2] three words here.\nSee [3] the end of it.\n",
+        f"{line}\nThis site uses cookies.\n", f"see http://user@a.example.org/b?c#d :-) x:) … ... {line}",
+        "Short\n{\n" * 4, line * 1500, "\n" * 40_000, f"{line}\nLorem ipsum dolor sit.\n{line}",
+    ]  # fmt: skip
+    names = [name for name, signal in SIGNALS.items() if signal.group in ("text", "words", "lines", "page")]
+    names += [f"top_{n}_gram" for n in (2, 3, 4)] + [f"dup_{n}_grams" for n in range(5, 11)]
+    docs = [Document(str(at), text) for at, text in enumerate(texts + texts[::-1])]
+    np.testing.assert_array_equal(measure_many(docs, reading, names), [measure(doc, reading, names) for doc in docs])
+    if reading.lines:
+        measure_many(docs, reading, names)
+        assert [cuts(doc, reading) for doc in docs] == [reading.lines.cut(doc.text).cuts() for doc in docs]
+    assert measure_many(docs, reading, ["chars"]).ravel().tolist() == [len(doc.text) for doc in docs]
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def test_a_document_shows_its_eos_where_it_ends_and_not_where_it_is_cut() -> Non
 
 def test_the_table_compares() -> None:
     cells = "<td>4</td><td>0.0 %</td><td>3</td><td>0</td><td>37.5 %</td>"
-    html = page(State(count([3, 3, 4, 1, 5], [1, 1, 1, 1, 1]), "concat", 4))
+    html = re.sub(' data-v="[^"]*"', "", page(State(count([3, 3, 4, 1, 5], [1, 1, 1, 1, 1]), "concat", 4)))
     assert f'<tr class="best"><td class="word">★ concat</td>{cells}<td>31.2 %</td></tr>' in html
     html = page(State(count([3, 3, 4, 1, 5]), "concat", 4))
     assert f'<tr class="best"><td class="word">★ concat</td>{cells}</tr>' in html

@@ -132,6 +132,39 @@ def test_a_few_pairs_of_each_percent_the_nearest_first(tmp_path: Path) -> None:
     assert found.pairs["jaccard"].tolist() == [pytest.approx(59 / 61)] * change.EACH
 
 
+# A sample
+
+
+def test_of_many_documents_a_sample_is_shown_in_which_those_alike_come_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = [("s", f"{words(f'x{at}', 60)} {end}") for at in range(400) for end in ("first", "second")]
+    folder, files, stage = decided(tmp_path, records)
+    whole = collect(folder, files, stage)
+    monkeypatch.setattr(change, "MOST", 200)
+    some = collect(folder, files, stage)
+    assert some.share == 0.25
+    assert 120 < len(some.ids) < 280
+    assert some.gone.sum() == some.went.sum()
+    assert abs(some.went.sum() / len(some.ids) - whole.went.sum() / len(whole.ids)) < 0.1
+    at_run = start(some, stage)
+    assert abs(int(change.dropped(at_run).sum()) - int(some.went.sum())) <= 1, "the run's own number"
+    assert (some.twin >= 0).sum() > 0.8 * some.gone.sum(), "alike by 0.96, so nearly always both or neither"
+    assert set(some.ids) <= set(whole.ids)
+
+
+def test_texts_are_read_from_a_few_files_where_there_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [("s", f"{words(f'x{at}', 60)} {end}") for at in range(40) for end in ("first", "second")]
+    folder, files, stage = decided(tmp_path, records)
+    told = Documents(folder)
+    noted = change.sketches(folder, stage)
+    assert change._readable(told, noted)[1] is None
+    monkeypatch.setattr(change, "READ", told.contents["characters"] // 2)
+    readable, only = change._readable(told, noted)
+    assert readable.tolist() == (noted.spans == 0).tolist()
+    assert only == {str(Path(path).resolve()) for path in ([files] if isinstance(files, str | Path) else files)}
+
+
 # Marks
 
 
