@@ -10,6 +10,7 @@ follows and what to do.
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -75,7 +76,7 @@ def alerts(facts: Facts) -> list[Alert]:
 def verdict(facts: Facts, lang: str) -> str:
     """Return in one sentence how a run ended and what it made."""
     states = [state for state, _ in facts.states.values()]
-    how = next((one for one in ("failed", "interrupted", "running", "open") if one in states), "done")
+    how = next((one for one in ("failed", "interrupted", "running", "outdated", "open") if one in states), "done")
     found = of_way(facts.ledgers)
     if found.records is not None and found.tokens is not None:
         rows = _rows(facts)
@@ -144,8 +145,25 @@ def _stopped(facts: Facts) -> Found:
 
 def again(facts: Facts) -> str:
     """Return the command that goes on with the run."""
-    name = facts.run.name
-    return facts.again or f"prep run runs/{name}/recipe.yaml --name {name}"
+    return facts.again or _everything(facts)
+
+
+def _everything(facts: Facts) -> str:
+    """Return the command that brings all of the run to its end, whatever part of it was asked for last."""
+    name = shlex.quote(facts.run.name)
+    return f"prep run runs/{name}/recipe.yaml --name {name}"
+
+
+def _older(facts: Facts) -> Found:
+    for notebook, why in facts.outdated.items():
+        if why.earlier:
+            yield {"notebook": notebook, "names": ", ".join(why.earlier), "again": _everything(facts)}
+
+
+def _values(facts: Facts) -> Found:
+    for notebook, why in facts.outdated.items():
+        if why.values:
+            yield {"notebook": notebook, "what": "; ".join(why.values), "again": _everything(facts)}
 
 
 def _running(facts: Facts) -> Found:
@@ -214,7 +232,7 @@ def _reveal(facts: Facts) -> Found:
 
 
 def _done(facts: Facts) -> Iterable[str]:
-    return [name for name, (state, _) in facts.states.items() if state == "done"]
+    return [name for name, (state, _) in facts.states.items() if state in ("done", "outdated")]
 
 
 def _benchmarks(facts: Facts) -> Found:
@@ -349,6 +367,8 @@ RULES: tuple[tuple[str, str, Callable[[Facts], Found]], ...] = (
     ("unbalanced", "bad", _unbalanced),
     ("gone", "bad", _gone),
     ("damage", "bad", _damage),
+    ("older", "bad", _older),
+    ("values", "bad", _values),
     ("break", "bad", _break),
     ("lost_all", "bad", _lost_all),
     ("tokenizers", "bad", _tokenizers),

@@ -17,16 +17,18 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from prep_lib import engine
+from prep_lib.alerts import alerts
 from prep_lib.errors import BadInput, RunLocked
+from prep_lib.facts import facts
 from prep_lib.markup import duration, number, percent, size
-from prep_lib.report import SERVED
-from prep_lib.results import Journal, Notebook, Stages, fold, journal, ledgers, numbers, summary
+from prep_lib.results import Journal, Notebook, Stages, fold, journal, ledgers, numbers, outdated, summary
 from prep_lib.safe import Mask
 from prep_lib.workspace import WHOLE, Run, read_events
 
@@ -49,13 +51,6 @@ FULL = 0.8
 #: How the exit code of a run follows from how it ended; 137 is what a shell says of a killed process.
 CODES = {"done": 0, "failed": 1, "interrupted": 130, "killed": 137}
 
-#: Notes that are no warning: who served, what will be done, what is done again and what was done already.
-ROUTINE = re.compile(
-    rf"{SERVED}|took over the lock|.* finished tasks are redone|.* already done|.* is (?:built|written) again|"
-    r".* are made again|shuffle: [\d,]+ rows, about "
-)
-
-
 # ── who works ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -71,17 +66,25 @@ class Owner:
         Its last sign of life, seconds since 1970.
     alive : bool
         It holds the run's lock, or is on another host and gave a sign not long ago.
+    said : mapping
+        What it left in ``owner.json``.
     """
 
     host: str
     process: int
     sign: float
     alive: bool = False
+    said: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def here(self) -> bool:
         """Say whether it is a process of this host."""
         return self.host == socket.gethostname()
+
+    @property
+    def still(self) -> bool:
+        """Say whether the process of this number is that one: only then may it be sent a signal."""
+        return engine.is_still(self.said)
 
     def __str__(self) -> str:
         return f"process {self.process} on {'this machine' if self.here else self.host}"
@@ -92,24 +95,15 @@ def owner(run: Run) -> Owner | None:
     path = run.folder / engine.HIDDEN / "owner.json"
     try:
         said = json.loads(path.read_bytes())
-        found = Owner(str(said["host"]), int(said["process"]), path.stat().st_mtime)
+        found = Owner(str(said["host"]), int(said["process"]), path.stat().st_mtime, said=said)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     # Locks of another host are not seen through every shared file system; its heartbeat is.
-    fresh = not found.here and time.time() - found.sign < SILENT
-    return replace(found, alive=fresh or _is_held(path.with_name("lock")))
-
-
-def _is_held(lock: Path) -> bool:
-    import filelock
-
-    if not lock.is_file():
-        return False
+    fresh = time.time() - found.sign < SILENT
     try:
-        with filelock.FileLock(lock).acquire(timeout=0):
-            return False
-    except filelock.Timeout:
-        return True
+        return replace(found, alive=(fresh and not found.here) or engine.is_held(path.with_name("lock")))
+    except PermissionError:
+        return replace(found, alive=fresh)
 
 
 # ── how it stands ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -182,6 +176,11 @@ class Status:
     def finished(self) -> int:
         """How many notebooks are done, or found done, this time."""
         return sum(one.now and one.state == "done" for one in self.journal.notebooks.values())
+
+    @cached_property
+    def outdated(self) -> tuple[str, ...]:
+        """The finished notebooks that stand on what has changed since, once nobody works."""
+        return () if self.state in ("new", "running") else tuple(outdated(self.run))
 
     @property
     def stages(self) -> Stages:
@@ -285,7 +284,8 @@ def _stands(found: Status) -> str:
     if found.state == "new":
         return "not run yet by prep run"
     text = f": {_plain(story.text)}" if story.text else ""
-    return f"{found.state} {clock(story.ended or story.last)}, after {duration(found.worked)}{times}{text}"
+    old = f"; not all of it is up to date: {', '.join(found.outdated)}" if found.outdated else ""
+    return f"{found.state} {clock(story.ended or story.last)}, after {duration(found.worked)}{times}{text}{old}"
 
 
 def _reached(found: Status) -> str:
@@ -315,6 +315,8 @@ def _memory(found: Status) -> str:
 def _notebook_state(found: Status, name: str, one: Notebook | None) -> str:
     if one is None or (found.state == "running" and not one.now):
         return "open" if one is not None or name in found.journal.plan else "by hand"
+    if name in found.outdated and one.state == "done":
+        return "outdated"
     return "killed" if found.state == "killed" and one.now and one.state in ("running", "interrupted") else one.state
 
 
@@ -346,7 +348,7 @@ def numbers_line(run: Run, name: str = "") -> str:
 
 
 def line(found: Status) -> str:
-    """Return one line to be pasted into a chat: state, time and numbers, the first warning; no path, no host."""
+    """Return one line to be pasted into a chat: state, time and numbers, the worst warning; no path, no host."""
     counts, joined = summary(found.run), {"running": "for", "done": "in"}.get(found.state, "after")
     name = found.run.name
     parts = [f"{name}: {found.state} {joined} {duration(found.worked)}" if found.state != "new" else f"{name}: new"]
@@ -356,27 +358,23 @@ def line(found: Status) -> str:
         parts.append(f"{number(counts.tokens)} tokens")
     if counts.efficiency is not None:
         parts.append(f"packing {percent(counts.efficiency)}")
+    if found.outdated:
+        parts.append(f"outdated: {', '.join(found.outdated)}")
     mask = Mask(found.run.root)
-    if warning := found.journal.text if found.state == "failed" else first_warning(found.run):
+    if warning := found.journal.text if found.state == "failed" else _worst(found):
         parts.append(f"{'error' if found.state == 'failed' else 'warning'}: {_for_a_chat(mask(warning))}")
     return " · ".join(parts)
+
+
+def _worst(found: Status) -> str:
+    """Return the worst warning of a run that is done; of any other the page of the run tells."""
+    known = alerts(facts(found.run)) if found.state == "done" else []
+    return known[0].text("en") if known else ""
 
 
 def _for_a_chat(text: str) -> str:
     bare = re.sub(r"(?<![\w.])(?:~|[A-Za-z]:)?(?:[/\\][^\s/\\'\",:;]+)+[/\\]([^\s/\\'\",:;]+)", r"\1", _plain(text))
     return bare if len(bare) <= 160 else f"{bare[:157]}..."
-
-
-def first_warning(run: Run) -> str:
-    """Return the first note of the engine that a person should read, of those that still count; empty if none."""
-    said: dict[str, list[str]] = {}
-    for event in read_events(run.folder)[0]:
-        name = event.get("notebook", "")
-        if event.get("event") == "notebook" and event["state"] == "began":
-            said[name] = []  # what was said before belongs to what this one replaces
-        elif event.get("event") == "note" and not ROUTINE.match(str(event["text"])):
-            said.setdefault(name, []).append(str(event["text"]))
-    return next((text for texts in said.values() for text in texts), "")
 
 
 def as_json(found: Status) -> dict[str, Any]:
@@ -398,7 +396,8 @@ def as_json(found: Status) -> dict[str, Any]:
         },
         "continue": story.again or None,
         "states": {
-            name: {"state": one.state, "text": one.text, "why": one.why, "this_time": one.now, "seconds": one.seconds}
+            name: {"state": one.state, "text": one.text, "why": one.why, "this_time": one.now, "seconds": one.seconds,
+                   "outdated": name in found.outdated}
             for name, one in story.notebooks.items()
         },
         "records": counts.records, "kept": counts.kept, "tokens": counts.tokens, "efficiency": counts.efficiency,
@@ -426,8 +425,9 @@ def detach(arguments: Sequence[str], run: Run) -> int:
     with open(log, "ab") as said:
         start = said.tell()
         child = subprocess.Popen(
-            [sys.executable, "-m", "prep_lib.cli", *arguments], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-            env={**os.environ, DETACHED: "1"}, start_new_session=True,
+            # -P: files of the workspace must not stand in for modules they share a name with.
+            [sys.executable, "-P", "-m", "prep_lib.cli", *arguments], env={**os.environ, DETACHED: "1"},
+            stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
         )  # fmt: skip
     until = time.monotonic() + START
     while time.monotonic() < until:
@@ -487,6 +487,11 @@ def end(run: Run) -> Owner:
         raise BadInput(f"background: nothing works in run {run.name}: {_stands(found)}")
     if not who.here:
         raise BadInput(f"background: run {run.name} is worked on by {who}; run `prep stop {run.name}` there")
+    if not who.still:
+        raise BadInput(
+            f"background: run {run.name} is held, but {who} is not known to be who holds it: another one may be taking "
+            f"it over; ask again in a moment, or end that process yourself"
+        )
     _signal(who, signal.SIGINT)
     return who
 
@@ -494,10 +499,10 @@ def end(run: Run) -> Owner:
 def stop(run: Run) -> Iterator[str]:
     """End a run of this machine, see `end`, wait until it has, and yield what there is to say."""
     who = end(run)
-    if not _wait_until_free(run, STOP):
+    if not _wait_until_free(run, who, STOP):
         yield f"process {who.process} did not end within {STOP:.0f} s and is killed"
         _signal(who, getattr(signal, "SIGKILL", signal.SIGTERM))
-        _wait_until_free(run, STOP)
+        _wait_until_free(run, who, STOP)
     found = look(run)
     yield f"{run.name}: {_stands(found)}"
     if found.state != "done":
@@ -505,6 +510,8 @@ def stop(run: Run) -> Iterator[str]:
 
 
 def _signal(who: Owner, number: int) -> None:
+    if not who.still:  # it has ended, and its number may be somebody else's by now
+        return
     try:
         os.kill(who.process, number)
         if hasattr(signal, "SIGCONT"):
@@ -515,9 +522,9 @@ def _signal(who: Owner, number: int) -> None:
         raise BadInput(f"background: {who} belongs to another user, who must stop it") from None
 
 
-def _wait_until_free(run: Run, seconds: float) -> bool:
+def _wait_until_free(run: Run, who: Owner, seconds: float) -> bool:
     until = time.monotonic() + seconds
-    while (who := owner(run)) is not None and who.alive:
+    while (now := owner(run)) is not None and now.alive and now.said == who.said:
         if time.monotonic() > until:
             return False
         time.sleep(0.05)
@@ -574,7 +581,8 @@ def on_done(command: str, found: Status) -> str:
     done = subprocess.run(
         command, shell=True, cwd=found.run.root, env={**os.environ, **given}, stdin=subprocess.DEVNULL, check=False
     )
-    return f"--on-done ended with {done.returncode}: {command}" if done.returncode else ""
+    # Not which command: it may hold what is nobody's business, and this is kept in the log.
+    return f"--on-done: the command ended with {done.returncode}" if done.returncode else ""
 
 
 # ── everything ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -34,6 +34,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -370,7 +371,7 @@ def _run(asked: argparse.Namespace) -> int:
     recipe = _asked_recipe(read(asked.recipe, root, asked.given), asked)
     if asked.dry_run:
         return _dry_run(recipe, root)
-    run = Run(root, check_name(asked.name or recipe.name))
+    run = Run(root, check_name(recipe.name))
     if asked.why:
         return _checked(recipe, run) or _explained(recipe, run, asked)
     if not asked.detach:
@@ -389,6 +390,7 @@ def _asked_recipe(recipe: Recipe, asked: argparse.Namespace) -> Recipe:
     recipe = recipe.give(workers=asked.workers) if asked.workers else recipe
     recipe = recipe.give(engine=name) if (name := _engine(asked)) else recipe
     recipe = recipe.part(asked.first, asked.last, asked.only)
+    recipe = replace(recipe, name=asked.name or recipe.name)
     return recipe.sampled(asked.sample) if asked.sample else recipe
 
 
@@ -413,7 +415,7 @@ def _matrix(asked: argparse.Namespace, root: Path) -> int:
 
     found = combinations(asked.given, [step.notebook for step in read(asked.recipe, root).steps])
     recipes = [_asked_recipe(read(asked.recipe, root, given), asked) for _, given in found]
-    base = check_name(asked.name or recipes[0].name)
+    base = check_name(recipes[0].name)
     called = names(base, [varied for varied, _ in found])
     cells = [
         Cell(varied, recipe, Run(root, name)) for (varied, _), recipe, name in zip(found, recipes, called, strict=True)
@@ -476,10 +478,12 @@ def _whole_run(recipe: Recipe, run: Run, asked: argparse.Namespace) -> int:
 
 
 def _like(asked: argparse.Namespace) -> list[str]:
-    """Return the options that whoever goes on with this run should give again; parameters are in its recipe."""
-    words = ["--detach"] if asked.detach else []
-    for name in ("--from", "--to", "--only", "--on-done"):
-        dest = {"--from": "first", "--to": "last"}.get(name, name.strip("-").replace("-", "_"))
+    """Return the options that whoever goes on with this run should give again; parameters are in its recipe.
+
+    Not ``--on-done``: this is kept, and shown in reports, and a command may hold what is nobody's business.
+    """
+    words = [f"--{name.replace('_', '-')}" for name in ("detach", "keep_old") if getattr(asked, name)]
+    for name, dest in (("--from", "first"), ("--to", "last"), ("--only", "only")):
         words += [name, value] if (value := getattr(asked, dest)) else []
     return words
 

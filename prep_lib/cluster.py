@@ -541,7 +541,9 @@ def _stopper() -> Any:
         name = "prep_lib"
 
         def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:
-            if start == "executing" and finish == "released":
-                stop(key)
+            # By its name: a worker without this project must be able to load the plugin; what it lacks is told later.
+            ours = sys.modules.get("prep_lib.cluster")
+            if ours is not None and start == "executing" and finish == "released":
+                ours.stop(key)
 
     return Stopper()

@@ -4,7 +4,7 @@
 
     numbers, yes and no        as they are
     reasons, stages, settings  as they are where our own source spells them: fineweb/code:gopher_quality.alpha_words
-    every other name           #1, #2.jsonl: the same name under the same alias, all over a page
+    every other name           #1, #2.jsonl: the same name under the same alias, all over a page; one of digits, too
     texts                      "Call Ann, 42!"  ──▶  "Xxxx Xxx, 00!"     or nothing
 
 Nothing is taken out of a finished page: what is drawn has never held more. What nobody foresaw is not passed on, for a
@@ -44,12 +44,23 @@ MARKS = frozenset(" \n\t!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~。，、；：？！�
 #: Parameters whose values are lists of names of ours, with limits; and those of sources with weights.
 RULES, WEIGHTS = ("rules", "limits"), ("weights",)
 
+#: Parameters whose texts are amounts, such as 8GiB; in any other a text of digits is as good a name as one of letters.
+AMOUNTS = ("memory_budget", "budget")
+
+#: What a warning quotes that is a number written out.
+WRITTEN = ("share", "memory", "limit")
+
 #: Endings of file names, which say no more than the kind.
 _ENDING = re.compile(r"(?:\.(?:jsonl|json|parquet|html|warc|wet|txt|npz|npy|h5|bin|csv|md|gz|zst))*$")
 _VALUE = re.compile(r"[+-]?[\d_]*\.?\d+(?:e[+-]?\d+)?(?:[kKMGTB]i?B?)?")
 _LITERAL = re.compile(r"""["']([A-Za-z][\w/.:+-]*)["']""")
 _PIECE = re.compile(r"[A-Za-z_]\w*")
-_DIGEST = re.compile(r"[0-9a-f]{20,}")
+_LIMIT = re.compile(r"[<>]=?-?[\d.]+(?:e[+-]?\d+)?$")
+# A digest has letters and is of a length that ours have: a number of twenty digits may be anybody's.
+_DIGEST = re.compile(r"(?=\d*[a-f])(?:[0-9a-f]{20}|[0-9a-f]{40}|[0-9a-f]{64})")
+_VERSION = re.compile(r"(?!.*\d{9})\d+(?:\.\d+){0,4}(?:[.+-]?[a-z]{1,4}\d*){0,3}")
+# The number an output of ours has among its like.
+_COUNTER = re.compile(r"[_-]\d{1,6}(?=\.|$)")
 
 
 @cache
@@ -167,10 +178,10 @@ class Disguise:
         if isinstance(value, bool | int | float) or value is None:
             return value
         text = str(value)
-        if text in ("", default) or text in words or _VALUE.fullmatch(text):
+        if text in ("", default) or text in words or (name in AMOUNTS and _VALUE.fullmatch(text)):
             return text
         if name in RULES:
-            return " ".join(piece if _is_ours(piece) else self.hidden("rule", piece) for piece in text.split())
+            return " ".join(piece if _is_rule(piece) else self.hidden("rule", piece) for piece in text.split())
         if name in WEIGHTS:
             return " ".join(self._weight(piece) for piece in text.split())
         return f"{self.hidden('text', text)} ({len(text):,})"
@@ -217,7 +228,8 @@ class Disguise:
         if first != "data" or len(rest) < 2:
             return self.file(name)
         inside = "/".join(rest[1:])
-        return f"{self.notebook(rest[0])}/{inside if _is_ours(inside) else self.file(inside)}"
+        ours = _is_ours(_COUNTER.sub("", inside))
+        return f"{self.notebook(rest[0])}/{inside if ours else self.file(inside)}"
 
     def ledger(self, ledger: Ledger) -> Ledger:
         """Return the same counts, sources, stages and reasons of others under aliases."""
@@ -258,7 +270,7 @@ class Disguise:
         if isinstance(value, bool | int | float):
             return value
         text = str(value)
-        if re.fullmatch(r"[\d.,]+ ?(%|[kMG]B)?", text):
+        if name in WRITTEN and re.fullmatch(r"[\d.,]+ ?(%|[kMG]B)?", text):
             return text
         if name in ("notebook", "before", "after", "one", "other", "names"):
             return ", ".join(self.notebook(one) for one in text.removesuffix(" …").split(", "))
@@ -354,15 +366,26 @@ class Disguise:
 
 
 def _is_ours(text: str) -> bool:
-    """Tell whether a name is made of words of ours, numbers, codes of languages and marks.
+    """Tell whether a name is made of words of ours, codes of languages and marks; digits may be anybody's number.
 
     Examples
     --------
-    >>> _is_ours("fineweb/code:gopher_quality.alpha_words>=0.5"), _is_ours("merger_with_acme")
+    >>> _is_ours("fineweb/code:gopher_quality.alpha_words"), _is_ours("merger_with_acme"), _is_ours("13800138000")
+    (True, False, False)
+    """
+    pieces = re.findall(r"\w+", text)
+    return text.isascii() and len(text) < 200 and bool(pieces) and our_words().issuperset(pieces)
+
+
+def _is_rule(text: str) -> bool:
+    """Tell whether a rule, or a limit of one, is named by words of ours.
+
+    Examples
+    --------
+    >>> _is_rule("fineweb/code:gopher_quality.alpha_words>=0.5"), _is_rule("acme:x>=0.5")
     (True, False)
     """
-    pieces = re.findall(r"[^\W\d]\w*", text)
-    return text.isascii() and len(text) < 200 and our_words().issuperset(pieces)
+    return _is_ours(_LIMIT.sub("", text))
 
 
 def _ending(name: str) -> str:
@@ -385,4 +408,4 @@ def _numbers(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_version(pair: tuple[str, Any]) -> bool:
-    return _is_ours(pair[0]) and bool(re.fullmatch(r"[\w.+-]{1,40}", str(pair[1])))
+    return _is_ours(pair[0]) and bool(_VERSION.fullmatch(str(pair[1])))

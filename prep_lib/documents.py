@@ -27,6 +27,7 @@ import xxhash
 
 from prep_lib import files as fs
 from prep_lib import inputs, rejected, remote, verdicts
+from prep_lib.engine import kind_of
 from prep_lib.errors import BadInput, BadRecord
 from prep_lib.ledger import Ledger
 from prep_lib.record import Document
@@ -71,12 +72,16 @@ def sampled(files: Sequence[str | Path] | str | Path) -> float:
     Parameters
     ----------
     files : path or sequence of paths
-        Whatever is no such folder counts as everything.
+        Folders, or parts of them; whatever else counts as everything.
     """
     shares = [1.0]
-    for folder in [files] if isinstance(files, str | Path) else files:
-        with contextlib.suppress(OSError, ValueError):
-            shares.append(json.loads(Path(folder, NAME).read_bytes()).get("sample") or 1.0)
+    for one in [files] if isinstance(files, str | Path) else files:
+        place = fs.place(one)
+        folder = place if place.is_dir() else place.parent
+        # What lies beside a file says nothing about it, unless it is a part.
+        if folder is place or kind_of(folder) == inputs.DOCUMENTS:
+            with contextlib.suppress(OSError, ValueError):
+                shares.append(json.loads((folder / NAME).read_bytes()).get("sample") or 1.0)
     return min(shares)
 
 

@@ -26,6 +26,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -36,7 +37,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from prep_lib import cluster, remote
 from prep_lib.cluster import ONE_THREAD, Cluster, Lost, Parcel
@@ -57,6 +58,9 @@ NOBODY = -1
 
 #: Tasks an executor handed in gets at once: enough for a large cluster, few enough to wait for them together.
 IN_FLIGHT = 1000
+
+#: Seconds that whoever comes waits for a lock: `is_held` has it for a moment, and is not one to give way to.
+LOOKED = 0.5
 
 #: Seconds without a sign of life after which the owner of a folder in a store counts as dead.
 SILENT = 60
@@ -218,7 +222,7 @@ def _held(folder: Path) -> Iterator[None]:
     try:
         with space_for(hidden / "lock"):
             hidden.mkdir(parents=True, exist_ok=True)
-            held.acquire(timeout=0)
+            held.acquire(timeout=LOOKED, poll_interval=0.02)
     except filelock.Timeout:
         raise RunLocked(f"engine: {folder} is in use by {_owner(owner)}; wait for it, or use another folder") from None
     stop = threading.Event()
@@ -233,6 +237,49 @@ def _held(folder: Path) -> Iterator[None]:
         stop.set()
         owner.unlink(missing_ok=True)
         held.release()
+
+
+def is_held(lock: Path) -> bool:
+    """Say whether a process holds the lock of a folder of this machine, as `lock` does.
+
+    Any number may look at once and see the same: they share it for that moment. `lock` waits longer than that.
+
+    Raises
+    ------
+    PermissionError
+        If the lock is not for us to see.
+    """
+    try:
+        import fcntl
+
+        with open(lock, "rb") as file:
+            return _is_locked(file, fcntl)
+    except FileNotFoundError:
+        return False
+    except ImportError:
+        return _is_taken(lock)
+
+
+def _is_locked(file: IO[bytes], fcntl: Any) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # some file systems say it in the second way
+        return True
+    except OSError:  # such locks are not to be had there: `lock` takes another kind
+        return _is_taken(Path(file.name))
+    # Closing would not do where a process was forked meanwhile.
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
+
+
+def _is_taken(lock: Path) -> bool:
+    import filelock
+
+    try:
+        with filelock.FileLock(lock).acquire(timeout=0):
+            return False
+    except filelock.Timeout:
+        return True
 
 
 @contextlib.contextmanager
@@ -285,7 +332,33 @@ def _show_life(mine: Path) -> None:
 
 
 def _myself() -> dict[str, Any]:
-    return {"host": socket.gethostname(), "process": os.getpid(), "machine": _machine()}
+    mine = os.getpid()
+    return {"host": socket.gethostname(), "process": mine, "machine": _machine(), "born": born(mine)}
+
+
+def is_still(who: Mapping[str, Any]) -> bool:
+    """Say whether the process that ``owner.json`` tells of lives and is that one: numbers are given again."""
+    told = (who.get("machine"), who.get("born"))
+    return bool(told[1]) and told == (_machine(), born(int(who["process"])))
+
+
+def born(process: int) -> str:
+    """Return what tells a process of this machine from others that have its number: when it began; empty: it is gone.
+
+    Examples
+    --------
+    >>> born(os.getpid()) == born(os.getpid()) != ""
+    True
+    """
+    if Path("/proc/self/stat").exists():
+        with contextlib.suppress(OSError):
+            # The name of a process, in brackets, may hold anything.
+            return Path(f"/proc/{process}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[19]
+        return ""
+    with contextlib.suppress(OSError):  # where there is no /proc
+        asked = ["ps", "-o", "lstart=", "-p", str(process)]
+        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return ""
 
 
 def _machine() -> str:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from prep_lib.errors import PrepError
 from prep_lib.ledger import Ledger
 from prep_lib.recipes import Parameter, Recipe, read_cell
-from prep_lib.results import journal, ledgers, record, states
+from prep_lib.results import Outdated, journal, ledgers, outdated, record, states
 from prep_lib.safe import Mask
 from prep_lib.words import LANGS
 from prep_lib.workspace import Run, read_events
@@ -84,6 +84,8 @@ class Facts:
     limit : int, bytes
         Of memory; 0: unknown.
     lang : str
+    outdated : dict
+        Notebook -> why what it wrote does not go with the rest of the run.
     """
 
     run: Run
@@ -100,6 +102,7 @@ class Facts:
     again: str = ""
     limit: int = 0
     lang: str = LANGS[0]
+    outdated: Mapping[str, Outdated] = field(default_factory=dict)
 
     def way(self) -> list[str]:
         """Return the ledgers of the way the run ends with: its notebooks share their first digit."""
@@ -140,6 +143,7 @@ def facts(run: Run, recipe: Recipe | None = None) -> Facts:
         {name: list(_says(found["cells"])) for name, found in executed.items() if found},
         {name: _versions(found, records.get(name, {})) for name, found in executed.items() if found},
         tuple(took(events)), told.again, told.limit, lang_of(*(found.used for found in asked.values())),
+        outdated(run),
     )  # fmt: skip
 
 

@@ -78,7 +78,8 @@ def write_whole(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
     path = place(path)
     text = {"encoding": "utf-8", "newline": "\n"} if "b" not in mode else {}
     with space_for(path):
-        temporary = _temporary(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = temporary_name(path)
         try:
             with open(temporary, mode, **text) as file:  # type: ignore[call-overload]
                 yield file
@@ -87,13 +88,6 @@ def write_whole(path: str | Path, mode: str = "wb") -> Iterator[IO[Any]]:
             replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-
-
-def _temporary(path: Path) -> Path:
-    if isinstance(path, remote.Remote):
-        return remote.own_corner() / temporary_name(Path(path.name)).name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return temporary_name(path)
 
 
 def replace(file: Path, path: Path) -> None:
@@ -106,7 +100,12 @@ def replace(file: Path, path: Path) -> None:
 
 
 def temporary_name(path: Path) -> Path:
-    """Return a name beside `path` that no other process or thread uses, hidden from every listing of ours."""
+    """Return a name that no other process or thread uses, hidden from every listing of ours.
+
+    It is beside `path`, or, if that is behind an address, on this machine.
+    """
+    if isinstance(path, remote.Remote):
+        return remote.own_corner() / temporary_name(Path(path.name)).name
     return path.with_name(f".{path.name}.{os.getpid()}-{next(_counter)}.tmp")
 
 
@@ -419,10 +418,13 @@ def _skip_line(file: Any) -> int:
 def stamp(path: str | Path) -> list[int]:
     """Return size and time of change: what tells, without reading it, that a file is still the same.
 
+    Behind an fsspec address a number for the version stands for the time; 0: the store tells none, and only reading
+    the file would tell (`remote.unmoved`).
+
     Raises
     ------
     OSError
-        If there is no such file; behind an fsspec address too.
+        If there is no such file.
     """
     if is_remote(path):
         return remote.stamp(place(path))
@@ -487,7 +489,7 @@ def harmed(folder: Path, known: Mapping[str, Sequence[Any]], *, rehash: bool = F
 
 
 def _is_same(path: str | Path, now: Sequence[int], before: Sequence[int], sha256: str, rehash: bool) -> bool:
-    return now[0] == before[0] and ((now[1] == before[1] and not rehash) or digest(path) == sha256)
+    return now[0] == before[0] and ((remote.unmoved(now, before) and not rehash) or digest(path) == sha256)
 
 
 def link_tree(source: Path, target: Path, skip: Sequence[str] = ()) -> None:

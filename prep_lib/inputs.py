@@ -405,7 +405,7 @@ def _remember(memory: Path, known: dict[str, Any]) -> None:
 
 
 def _is_known(entry: dict[str, Any] | None, now: list[int], count: bool) -> bool:
-    return entry is not None and entry["stamp"] == now and not (count and entry["rows"] is None)
+    return entry is not None and remote.unmoved(now, entry["stamp"]) and not (count and entry["rows"] is None)
 
 
 def _survey_task(stamps: dict[str, list[int]], count: bool, surveyor: Surveyor, out: Path) -> dict[str, Any]:

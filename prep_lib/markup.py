@@ -143,12 +143,12 @@ class Shown(str):
     0.125
     """
 
-    value: float | None
+    value: float | int | None
 
-    def __new__(cls, text: str, value: float | None) -> Shown:
+    def __new__(cls, text: str, value: float | int | None) -> Shown:
         """Return `text`, which stands for `value`."""
         shown = super().__new__(cls, text)
-        shown.value = None if value is None else float(value)
+        shown.value = value if value is None or isinstance(value, int) else float(value)
         return shown
 
 
@@ -162,7 +162,7 @@ def number(value: float | int | None, digits: int = 1) -> str:
     """
     if value is None:
         return "–"
-    return Shown(f"{value:,.{digits}f}", value) if isinstance(value, float) else f"{value:,}"
+    return Shown(f"{value:,.{digits}f}" if isinstance(value, float) else f"{value:,}", value)
 
 
 def percent(part: float | None, whole: float = 1.0, digits: int = 1) -> str:
@@ -246,14 +246,18 @@ def _row(cells: Sequence[object], marked: bool, words: int) -> Html:
     shown = [number(cell) if isinstance(cell, int | float) else cell for cell in cells]
     if marked:
         shown[0] = join(("★ ", shown[0]))
-    drawn = join(tag("td", cell, cls=_side(at, words), data_v=_exact(cell)) for at, cell in enumerate(shown))
+    drawn = join(
+        tag("td", cell, cls=_side(at, words), data_v=_exact(cell, at < words)) for at, cell in enumerate(shown)
+    )
     return tag("tr", drawn, cls="best" if marked else None)
 
 
-def _exact(cell: object) -> str | None:
-    """The number a cell stands for where its text does not say it to the last digit."""
-    value = getattr(cell, "value", None)
-    return None if value is None or plain(str(cell)) == value else repr(int(value) if value == int(value) else value)
+def _exact(cell: object, word: bool) -> str | None:
+    """The number a cell stands for where its column and text do not say it; empty: a text, though it looks like one."""
+    value, read = getattr(cell, "value", None), None if word else plain(str(cell))
+    if value is None:
+        return None if read is None else ""
+    return None if read == value else repr(int(value) if value == value // 1 else value)
 
 
 def plain(text: str) -> float | None:

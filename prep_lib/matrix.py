@@ -2,8 +2,8 @@
 
 -p 12_dedup.threshold=0.8,0.85  -p 15_pack.packing=concat,best_fit
 
-    10_read ── 11_clean ─┬─ 12_dedup 0.8 ── … ─┬─ 15_pack concat       NAME-threshold-0.8-packing-concat
-                         │                     └─ 15_pack best_fit     NAME-threshold-0.8-packing-best_fit
+    10_read ── 11_clean ─┬─ 12_dedup 0.8 ── … ─┬─ 15_pack concat       NAME-12.threshold-0.8-15.packing-concat
+                         │                     └─ 15_pack best_fit     NAME-12.threshold-0.8-15.packing-best_fit
                          └─ 12_dedup 0.85 ─ … ─┬─ 15_pack concat       …
                                                └─ 15_pack best_fit
                                                                        NAME-matrix.html: differences first
@@ -117,6 +117,9 @@ def values(text: str, where: str = "") -> list[str]:
         found = list(reader)
     except ValueError as error:
         raise BadParameter(f"-p {where}={text}: {error}; quote a value that holds a comma") from None
+    # What stands in quotes is a value, whatever is in it; the reader passes over places that are empty.
+    if not all(place.strip() for place in re.sub(r"'[^']*'|\"[^\"]*\"", "x", text).split(",")):
+        raise BadParameter(f"-p {where}={text}: nothing stands between two commas, or at an end; write '' for no value")
     if len(set(found)) < len(found):
         raise BadParameter(f"-p {where}={text}: a value stands there twice")
     return found
@@ -128,15 +131,15 @@ def names(base: str, every: Sequence[Varied]) -> list[str]:
     Examples
     --------
     >>> names("pretrain", [{"12_dedup.threshold": "0.8"}, {"12_dedup.threshold": "0.85"}])
-    ['pretrain-threshold-0.8', 'pretrain-threshold-0.85']
+    ['pretrain-12.threshold-0.8', 'pretrain-12.threshold-0.85']
     """
-    words = Counter(target.partition(".")[2] for target in every[0])
     spelled = []
     for varied in every:
         parts = [base]
         for target, value in varied.items():
             notebook, _, word = target.partition(".")
-            parts += [word if words[word] == 1 else f"{notebook[:2]}.{word}", re.sub(r"[^\w.]+", "-", value).strip("-")]
+            # With the notebook's number: another matrix, over a parameter of the same name elsewhere, is not this one.
+            parts += [f"{notebook[:2]}.{word}", re.sub(r"[^\w.]+", "-", value).strip("-")]
         spelled.append("-".join(part for part in parts if part))
     seen = Counter(spelled)
     return [

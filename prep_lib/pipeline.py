@@ -44,7 +44,6 @@ from prep_lib.record import Cut, Document, Drop
 from prep_lib.rejected import RejectedWriter
 from prep_lib.source import jsonl, read
 from prep_lib.stage import Counts, Judge, Line, Map, Measuring, Rejected
-from prep_lib.windows import LOOKED, windows
 
 #: Where the rejected records of finished tasks wait to be joined.
 WAITING = f"{HIDDEN}/rejected"
@@ -207,7 +206,7 @@ def draw(
 ) -> list[Document]:
     """Draw documents to look at, by a hash of their ids over all files: the same ones in every notebook.
 
-    Of large files only windows are read, see `prep_lib.windows`, and more of them where they do not hold enough.
+    All of the files are read, because every document has the same chance; only what is drawn so far is parsed.
 
     Parameters
     ----------
@@ -224,39 +223,20 @@ def draw(
     list of Document
         In the order of the files. What cannot be read is left out.
     """
-    named, looked = _named(files), min(LOOKED, max(size, 100) * 2**16)
-    if not size:
-        return [doc for _, doc in _read_all(named, text, source_field, options)]
-    while True:
-        places = windows(named, looked)
-        drawn = _smallest(places, size, seed, text, source_field, options)
-        # Documents may be large, or lost: then there must be more of them to find.
-        if len(drawn) == size or places == named:
-            return drawn
-        looked *= 8
-
-
-def _smallest(
-    places: Sequence[Input], size: int, seed: int, text: str, source_field: str, options: Mapping[str, Any]
-) -> list[Document]:
-    """Return the documents with the smallest hashes, in the order of the files."""
     drawn: list[tuple[int, int, Document]] = []  # a heap: the largest hash is the first to go
 
     def wanted(name: str) -> bool:
         return len(drawn) < size or seeds.key(seed, "sample", name) < -drawn[0][0]
 
-    for at, doc in _read_all(places, text, source_field, {**options, "wanted": wanted}):
+    told = {**options, "wanted": wanted} if size else options
+    read_all = (what for one in _named(files) for _, what in _reader(one, text, source_field, told))
+    found = (doc for doc in read_all if isinstance(doc, Document))
+    if not size:
+        return list(found)
+    for at, doc in enumerate(found):
         add = heapq.heappush if len(drawn) < size else heapq.heappushpop
         add(drawn, (-seeds.key(seed, "sample", doc.id), -at, doc))
     return [doc for _, _, doc in sorted(drawn, key=lambda item: -item[1])]
-
-
-def _read_all(
-    places: Sequence[Input], text: str, source_field: str, options: Mapping[str, Any]
-) -> Iterator[tuple[int, Document]]:
-    """Yield every document that can be read, numbered."""
-    found = (what for one in places for _, what in _reader(one, text, source_field, options))
-    yield from enumerate(doc for doc in found if isinstance(doc, Document))
 
 
 def original(
@@ -732,7 +712,7 @@ class _Writer:
     def _table(self, judge: str) -> np.ndarray:
         signals = self.judges[judge].signals
         table = np.empty(len(self.heads[judge]), stored.numbers_dtype(signals))
-        columns = [*zip(*self.heads[judge], strict=True), *np.reshape(self.values[judge], (-1, len(signals))).T]
+        columns = [*zip(*self.heads[judge], strict=True), *np.reshape(self.values[judge], (len(table), len(signals))).T]
         for name, column in zip(table.dtype.names or (), columns, strict=False):
             table[name] = column
         return table

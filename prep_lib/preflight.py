@@ -14,24 +14,24 @@ import itertools
 import shlex
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 
-from prep_lib import cluster, engine
+from prep_lib import cluster, engine, remote
 from prep_lib.chat.process import Processor, ProcessorFactory
 from prep_lib.chat.strategy import StrategyFactory
 from prep_lib.chat.template import ChatTemplate
 from prep_lib.errors import DAMAGE, BadParameter, BadRecord, PrepError
-from prep_lib.files import Span, compression, read_lines
+from prep_lib.files import Span, compression, is_remote, place, read_lines
 from prep_lib.recipes import Recipe, Step, needs, pairs
 from prep_lib.results import states
 from prep_lib.source import jsonl, parquet
 from prep_lib.source.export import parse_columns, rename
 from prep_lib.tokens.tokenizer import AutoTokenizer
-from prep_lib.workspace import YAML, Run, split
+from prep_lib.workspace import YAML, Run, split, turned_down
 
 #: A compressed file up to this size is read to its end, bytes: about a second. Of a longer one only the first row is.
 READ_WHOLE = 64 * 2**20
@@ -94,33 +94,35 @@ def _stands(run: Run, notebook: str, state: str) -> bool:
     return False
 
 
-#: Parameters that name files or folders which are read whole.
-_READ = ("inputs", "files", "dataset", "block_hosts", "block_words", "labelled", "language_lines", "benchmarks")
-
 #: Files of a model folder that say how text becomes ids.
 _MODEL = (".json", ".jinja")
 
 
 def inputs(step: Step, run: Run) -> list[Path]:
-    """Return every local file the parameters of a step name; what is missing is left out, `preflight` names it."""
-    named = [_found(run, str(step.values[name])) for name in _READ if step.values.get(name)]
-    named += [_found(run, name) for name in _rule_files(str(step.values.get("rules", "")))]
-    named += [_of_model(run, str(step.values[name])) for name in ("tokenizer", "template") if step.values.get(name)]
-    named += [_manifest(run, str(step.values[name])) for name in ("shards", "other") if step.values.get(name)]
-    code = [str(step.values.get(name, "")).rpartition(":") for name in ("process_func", "plugins")]
-    named += [_found(run, file if name.isidentifier() else f"{file}{colon}{name}") for file, colon, name in code]
-    return sorted({file for paths in named for path in paths for file in _inside(path)})
+    """Return every file the parameters of a step name, behind addresses too, see `remote.place`.
+
+    What is missing is left out, `preflight` names it. Where nobody can tell what will be read, a path stands at which
+    nothing is: a store that cannot be looked at, a run that is yet to be found.
+    """
+    named = [look(run, str(step.values[name])) for name, look in READS.items() if step.values.get(name)]
+    return sorted({file for paths in named for path in paths for file in _inside(path)}, key=str)
 
 
-def _rule_files(text: str) -> list[str]:
+def _of_rules(run: Run, text: str) -> list[Path]:
     names = (word.rpartition("=")[2] for word in _words(text))
-    return [name for name in names if name.endswith(YAML)]
+    return [path for name in names if name.endswith(YAML) for path in _found(run, name)]
+
+
+def _of_code(run: Run, text: str) -> list[Path]:
+    file, colon, name = text.rpartition(":")
+    return _found(run, file if name.isidentifier() else f"{file}{colon}{name}")
 
 
 def row_files(step: Step, run: Run) -> list[Path]:
-    """Return the files of rows that a step reads, as far as its parameters name them."""
+    """Return the files of rows on this machine that a step reads, as far as its parameters name them."""
     named = [_found(run, str(step.values[name])) for name in ("files", "dataset") if step.values.get(name)]
-    return [file for paths in named for path in paths for file in _inside(path)]
+    found = [file for paths in named for path in paths if not is_remote(path) for file in _inside(path)]
+    return [file for file in found if not turned_down(file)]
 
 
 def count_rows(path: Path) -> int | None:
@@ -147,26 +149,41 @@ def _kind(path: Path) -> str:
 
 
 def _found(run: Run, text: str) -> list[Path]:
-    whole = run.path(text)
-    if text and whole.exists():
-        return [whole]
-    found: list[Path] = []
-    for pattern in _words(text):
-        with contextlib.suppress(PrepError):
-            found += run.files(shlex.quote(pattern))
-    return found
+    """Return the files and folders that a text names: one, or several apart by blanks."""
+    whole = [text] if text and run.path(text).exists() else _words(text)
+    return [path for word in whole for path in _meant(run, word)]
+
+
+def _meant(run: Run, word: str) -> list[Path]:
+    if is_remote(word):
+        return [place(word)]
+    if run.path(word).exists():
+        return [run.path(word)]
+    with contextlib.suppress(PrepError):
+        return run.files(shlex.quote(word))
+    return []
 
 
 def _of_model(run: Run, text: str) -> list[Path]:
     """Return what is read of a model folder: not its weights, which may be larger than all the data."""
-    return [file for path in _found(run, text) for file in _inside(path) if path.is_file() or file.suffix in _MODEL]
+    return [file for path in _found(run, text) for file in _inside(path) if file == path or file.suffix in _MODEL]
 
 
-def _manifest(run: Run, text: str) -> list[Path]:
-    """Return what tells a folder of shards: its manifest holds the digest of each."""
-    with contextlib.suppress(PrepError):
-        return [path for path in [run.shards(text) / "manifest.json"] if path.is_file()]
-    return []
+def _of_run(run: Run, text: str) -> list[Path]:
+    """Return what tells a folder of shards, or another run: tables hold the digests of what lies beside them.
+
+    Which run is the one ``before`` changes with every run: that word itself stands for it, and is never the same.
+    """
+    folder = run.path(text)
+    if (folder / "manifest.json").is_file():
+        return [folder / "manifest.json"]
+    if not ((folder / "run.jsonl").is_file() or (folder / "data").is_dir()):
+        folder = run.root / "runs" / text
+    if text == "before" and not (folder / "data").is_dir():
+        return [run.folder / text]
+    # Not of the run itself: what has been done there so far is told by the notebooks that came before.
+    asked = [] if folder == run.folder else [*folder.glob("executed/*.json"), *folder.glob("recipe.yaml")]
+    return [*asked, *(file for file in _inside(folder / "data") if file.suffix == ".json")]
 
 
 def _words(text: str) -> list[str]:
@@ -177,7 +194,36 @@ def _words(text: str) -> list[str]:
 
 
 def _inside(path: Path) -> list[Path]:
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    """Return the files of a folder at any depth; what is hidden there is no data of anybody's."""
+    if is_remote(path):
+        return _inside_store(path)
+    if not path.is_dir():
+        return [path]
+    found = (file for file in path.rglob("*") if file.is_file())
+    return sorted(file for file in found if not _is_hidden(file.relative_to(path).parts))
+
+
+def _inside_store(path: Path) -> list[Path]:
+    with contextlib.suppress(Exception):  # whatever a store that is not reached says: the notebook will tell it
+        if "*" in path.name:
+            return [*path.parent.glob(path.name)]
+        if path.is_dir():
+            names = cast(remote.Remote, path).listing()
+            return [path / name for name in names if not _is_hidden(name.split("/"))]
+    return [path]
+
+
+def _is_hidden(parts: Iterable[str]) -> bool:
+    return any(part.startswith(".") for part in parts)
+
+
+#: How what a parameter names is found, of every parameter of our notebooks that names something to read.
+READS: dict[str, Callable[[Run, str], list[Path]]] = {
+    "inputs": _found, "files": _found, "dataset": _found, "input_dir": _found, "benchmarks": _found,
+    "block_hosts": _found, "block_words": _found, "labelled": _found, "language_lines": _found,
+    "tokenizer": _of_model, "template": _of_model, "rules": _of_rules, "process_func": _of_code, "plugins": _of_code,
+    "shards": _of_run, "other": _of_run,
+}  # fmt: skip
 
 
 def _check_step(step: Step, run: Run) -> Iterator[str]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import logging
 import os
@@ -32,13 +31,26 @@ from typing import Any
 import prep_lib
 from prep_lib import engine
 from prep_lib.errors import NoSpace, NotebookFailed, PrepError
-from prep_lib.files import digest, is_temporary, link_tree, natural, space_for, stamp, write_whole
+from prep_lib.files import (
+    as_written,
+    digest,
+    is_remote,
+    is_temporary,
+    link_tree,
+    natural,
+    place,
+    space_for,
+    stamp,
+    stamps,
+    write_whole,
+)
 from prep_lib.index import index
 from prep_lib.keys import Key, changed, make_key
 from prep_lib.preflight import inputs
 from prep_lib.recipes import Recipe, Step
+from prep_lib.remote import without_secrets
 from prep_lib.report import PACKAGES, first_line, report
-from prep_lib.results import record
+from prep_lib.results import digest_json, record
 from prep_lib.workspace import CHECKOUT, HEADLESS, Run, read_events, transport, write_kernel
 
 #: Parameters that say where and how fast, and change no byte of what is written.
@@ -267,7 +279,7 @@ class _Shelf:
             "inputs": self._named(),
             "parameters": {name: json.dumps(value) for name, value in values.items()},
             "notebook": _digest_cells(self.step.path),
-            "earlier": {n: _digest_json(k) for n, k in earlier.items()},
+            "earlier": {n: digest_json(k) for n, k in earlier.items()},
         }
 
     def _named(self) -> dict[str, str]:
@@ -275,12 +287,15 @@ class _Shelf:
         found: dict[str, str] = {}
         for path, sha in self.inputs():
             name = _short_path(path, self.run.root)
+            # What nothing tells is never the same again.
+            sha = sha or os.urandom(10).hex()
             found[name] = f"{found[name]} {sha}" if name in found else sha
         return found
 
     def inputs(self) -> list[tuple[Path, str]]:
         memory = _Digests(self.run.root, self.rehash)
         paths = inputs(self.step, self.run)
+        memory.ask([str(path) for path in paths if is_remote(path)])
         # Hashing lets go of the interpreter: threads take as many cores as there are.
         with ThreadPoolExecutor(engine.default_workers()) as threads:
             found = [*zip(paths, threads.map(memory.of, paths), strict=True)]
@@ -298,7 +313,7 @@ class _Shelf:
         if keep_old:
             differs = [part for part in differs if not part.startswith("code of")]
         if not self.is_whole(stored):
-            differs.append("outputs are missing or cut")
+            differs.append("outputs are missing or changed")
         return _reason(differs)
 
     def since(self) -> str:
@@ -307,8 +322,11 @@ class _Shelf:
         return f"skipped, nothing changed since {when}"
 
     def is_whole(self, stored: Mapping[str, Any]) -> bool:
-        """Say whether everything that was written then is there, at its full size."""
-        return all(_size(self.run.folder / said["file"]) == said["bytes"] for said in stored["outputs"])
+        """Say whether everything that was written then is there, as it was; what has another time is read."""
+        return all(
+            as_written(self.run.folder / said["file"], [said["bytes"], said.get("changed")], said["sha256"])
+            for said in stored["outputs"]
+        )
 
     def differs(self, key: Key) -> str:
         """Say what has changed since a notebook that is left out came to its end."""
@@ -326,7 +344,7 @@ class _Shelf:
             path for path in sorted(self.run.data.rglob("*")) if path.is_file() and engine.HIDDEN not in path.parts
         ]
         told = [[str(path.relative_to(self.run.data)), *stamp(path)] for path in files]
-        return {self.run.notebook: {"files": _digest_json(told)}} if told else {}
+        return {self.run.notebook: {"files": digest_json(told)}} if told else {}
 
     def adopt(self, key: Key, donors: Sequence[Run]) -> str:
         """Take over what another run has of this notebook, the disk holding it once; return the run it is finished in.
@@ -374,8 +392,11 @@ class _Shelf:
         """Record the notebook as done; this is the last file written."""
         stored = {
             "key": key, "seconds": seconds, **timing,
-            "inputs": [_described(path, self.run.root, sha) for path, sha in self.inputs()],
-            "outputs": [_described(path, self.run.folder, sha) for path, sha in _outputs(self.run.data)],
+            "inputs": [_described(path, self.run.root, sha) for path, sha in self.inputs() if sha],
+            "outputs": [
+                {**_described(path, self.run.folder, sha), "changed": stamp(path)[1]}
+                for path, sha in _outputs(self.run.data)
+            ],
         }  # fmt: skip
         with write_whole(self.path, "w") as file:
             json.dump(stored, file, ensure_ascii=False, indent=1)
@@ -426,20 +447,19 @@ def _our_modules() -> list[str]:
 
 def _digest_cells(path: Path) -> str:
     cells = json.loads(path.read_text("utf-8"))["cells"]
-    return _digest_json([[cell["cell_type"], "".join(cell["source"])] for cell in cells])
-
-
-def _digest_json(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:20]
+    return digest_json([[cell["cell_type"], "".join(cell["source"])] for cell in cells])
 
 
 def _size(path: Path) -> int | None:
-    return path.stat().st_size if path.is_file() else None
+    with contextlib.suppress(PrepError, OSError):
+        return path.stat().st_size
+    return None
 
 
 def _short_path(path: Path, root: Path) -> str:
-    # A file from elsewhere goes by its name: where it lies on this machine is nobody's business.
+    # A file from elsewhere goes by its name: where it lies is nobody's business.
+    if is_remote(path):
+        return place(without_secrets(str(path))).name
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
 
@@ -450,9 +470,26 @@ class _Digests:
         self.path, self.known = root / "runs" / ".digests.json", dict[str, Any]()
         with contextlib.suppress(OSError, ValueError):
             self.known = json.loads(self.path.read_bytes())
-        self.rehash = rehash
+        self.rehash, self.stamps = rehash, dict[str, list[int]]()
+
+    def ask(self, addresses: Sequence[str]) -> None:
+        """Ask stores for the versions of objects, folder by folder."""
+        with contextlib.suppress(PrepError, OSError):  # not of one that is gone: each is asked for by itself then
+            self.stamps = stamps(addresses)
 
     def of(self, path: Path) -> str:
+        """Return what tells the content of an input; empty: nothing does."""
+        with contextlib.suppress(PrepError, OSError):
+            return self._of_object(path) if is_remote(path) else self._of_file(path)
+        return ""
+
+    def _of_object(self, path: Path) -> str:
+        """Return the version of an object, as its store tells; where it tells none, the object is read."""
+        told = self.stamps.get(str(path), [0, 0])
+        size, version = told if told[1] else stamp(path)
+        return f"version {version:x} of {size:,} bytes" if version else digest(path)
+
+    def _of_file(self, path: Path) -> str:
         seen = path.stat()
         stamp = [seen.st_size, seen.st_mtime_ns]
         stored = self.known.get(str(path))

@@ -13,7 +13,7 @@ import contextlib
 import json
 import posixpath
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -90,7 +90,7 @@ def publish(folder: str | Path, url: str) -> Published:
     with lock(target):
         there, known = remote.stamps_in(target), _known(target)
         wanted = {name: fs.digest(home / name) for name in here}
-        arrived = {name for name in here if name in known and known[name] == [wanted[name], there(name)]}
+        arrived = {name for name in here if name in known and _is_there(known[name], wanted[name], there(name))}
         changed = {posixpath.dirname(name) for name in {*known, *here} - arrived}
         # A folder in which anything changes is not called complete meanwhile.
         arrived -= {name for name in arrived if _is_last(name) and posixpath.dirname(name) in changed}
@@ -102,6 +102,11 @@ def publish(folder: str | Path, url: str) -> Published:
         sent = {name: known[name] for name in arrived}
         _send(home, target, [name for name in here if name not in arrived], wanted, sent)
     return Published(len(here), sum(here.values()), len(here) - len(arrived))
+
+
+def _is_there(sent: Sequence[Any], sha256: str, now: Sequence[int] | None) -> bool:
+    """Tell whether what was sent is what is wanted, and the store surely has it still."""
+    return now is not None and sent[0] == sha256 and remote.unmoved(now, sent[1])
 
 
 def _files(home: Path) -> dict[str, int]:

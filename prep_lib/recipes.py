@@ -303,8 +303,17 @@ class Recipe:
         return yaml.safe_dump({"name": self.name, "notebooks": steps}, sort_keys=False, allow_unicode=True)
 
 
+def written_values(path: Path) -> dict[str, dict[str, Any]]:
+    """Return the values of each notebook of a recipe that `Recipe.to_yaml` wrote; nothing where there is none."""
+    try:
+        found = yaml.safe_load(path.read_bytes())
+        return {name: dict(values) for step in found["notebooks"] for name, values in step.items()}
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError):
+        return {}
+
+
 #: Parameters that name what a notebook reads from outside of its run.
-OWN_INPUT = ("inputs", "files", "dataset", "input_dir")
+OWN_INPUT = ("inputs", "files", "dataset", "input_dir", "shards")
 
 #: How a parameter's comment says which notebook is read while it is empty.
 _EMPTY = re.compile(r"\bempty: (?:what|the one of) (\d\d_\w+)")

@@ -22,9 +22,10 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from types import SimpleNamespace
@@ -204,7 +205,11 @@ class Remote:
         with self._told("open"):
             # Another machine may write there at any time: no listing is remembered.
             options = {} if "::" in self.url else {"use_listings_cache": False}
-            return fsspec.core.url_to_fs(self.url, **options)
+            try:
+                return fsspec.core.url_to_fs(self.url, **options)
+            except TypeError:
+                # Some hand every option on to what they stand on (SFTP); those remember no listing anyway.
+                return fsspec.core.url_to_fs(self.url)
 
     @contextlib.contextmanager
     def _told(self, doing: str) -> Iterator[None]:
@@ -285,7 +290,7 @@ class Remote:
         with self._told("read"):
             raw = system.open(inside, "rb", block_size=buffering if buffering > 0 else AHEAD)
         # Files of some stores cannot read a line of limited length.
-        file = io.BufferedReader(raw, 2**20 if buffering < 0 else buffering)
+        file = io.BufferedReader(_Opened(self, raw), 2**20 if buffering < 0 else buffering)
         return file if "b" in mode else io.TextIOWrapper(file, **{"encoding": "utf-8", **options})
 
     def read_bytes(self) -> bytes:
@@ -341,6 +346,35 @@ class Remote:
 
     def rmdir(self) -> None:
         """Do nothing: where nothing is left there is no folder."""
+
+
+class _Opened(io.RawIOBase):
+    """An object that is read piece by piece: what a store says meanwhile is told as when it was opened."""
+
+    def __init__(self, path: Remote, file: Any) -> None:
+        self._path, self._file = path, file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._file.seekable())
+
+    def readinto(self, buffer: Any) -> int:
+        with self._path._told("read"):
+            return int(self._file.readinto(buffer))
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        with self._path._told("read"):
+            return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
 
 
 WHAT_TO_DO = "what was finished is kept: set it right and run the same command again"
@@ -400,14 +434,25 @@ def remove_folder(folder: Path) -> None:
 def sizes(folder: Path) -> Callable[[str], int | None]:
     """Return a function from a name in a folder to its size, None: it is not there; a store is asked once for all."""
     if isinstance(folder, Remote):
-        there = {name: about["size"] for name, about in folder.listing().items()}
-        return there.get
+        return _listed_sizes(folder)
 
     def size(name: str) -> int | None:
         try:
             return (folder / name).stat().st_size
         except OSError:
             return None
+
+    return size
+
+
+def _listed_sizes(folder: Remote) -> Callable[[str], int | None]:
+    there = folder.listing()
+
+    def size(name: str) -> int | None:
+        about = there.get(name)
+        if about is None:
+            return None
+        return stamp(cast(Path, folder / name))[0] if about["size"] is None else int(about["size"])
 
     return size
 
@@ -446,7 +491,7 @@ def stamps(paths: Iterable[str]) -> dict[str, list[int]]:
         there = folder.listing() if len(mine) > 1 else {}
         for path in mine:
             about = there.get(Remote(path).name)
-            out[path] = _stamp(about) if about else stamp(place(path))
+            out[path] = _listed(place(path), about) if about else stamp(place(path))
     return out
 
 
@@ -454,7 +499,7 @@ def stamps_in(folder: Path) -> Callable[[str], list[int] | None]:
     """Return a function from a name in a folder to its stamp, None: it is not there; a store is asked once for all."""
     if isinstance(folder, Remote):
         there = folder.listing()
-        return lambda name: _stamp(there[name]) if name in there else None
+        return lambda name: _listed(folder / name, there[name]) if name in there else None
 
     def found(name: str) -> list[int] | None:
         try:
@@ -468,21 +513,51 @@ def stamps_in(folder: Path) -> Callable[[str], list[int] | None]:
 
 def written(folder: Path) -> dict[str, float]:
     """Return when every object of a folder was written, by the store's own clock, seconds; 0.0: it does not say."""
-    words = ("LastModified", "mtime", "last_modified", "updated", "created")
-    out = {}
-    for name, about in cast(Any, folder).listing().items():
-        told = next((about[word] for word in words if about.get(word) is not None), 0.0)
-        out[name] = told.timestamp() if isinstance(told, datetime) else told if isinstance(told, float | int) else 0.0
-    return out
+    return {name: _seconds(_first(about, _TIMES)) for name, about in cast(Any, folder).listing().items()}
+
+
+def _seconds(told: Any) -> float:
+    if isinstance(told, str):
+        with contextlib.suppress(ValueError):
+            told = parsedate_to_datetime(told)
+    if isinstance(told, datetime):
+        return told.timestamp()
+    return float(told) if isinstance(told, float | int) else 0.0
+
+
+def unmoved(now: Sequence[int], before: Sequence[int]) -> bool:
+    """Tell whether two stamps are those of one version; of a store that tells no version, nobody knows.
+
+    Examples
+    --------
+    >>> unmoved([17, 5], [17, 5]), unmoved([17, 5], [17, 6]), unmoved([17, 0], [17, 0])
+    (True, False, False)
+    """
+    return [*now] == [*before] and now[1] != 0
+
+
+#: Words in which stores tell when an object was written, and others in which they tell its version.
+_TIMES = ("LastModified", "mtime", "last_modified", "Last-Modified", "updated", "created")
+_VERSIONS = ("ETag", "etag", "md5Hash", "Content-MD5", "Digest", "generation", "sha", "hex")
+_TOLD = (*_VERSIONS, *_TIMES, "modificationTime", "modify")
+
+
+def _first(about: Mapping[str, Any], words: Sequence[str]) -> Any:
+    return next((about[word] for word in words if about.get(word)), None)
 
 
 def _stamp(about: Mapping[str, Any]) -> list[int]:
     # Stores tell the version of an object each in their own words; any of them changes with the content.
-    words = ("ETag", "etag", "md5Hash", "generation", "LastModified", "mtime", "last_modified", "created")
-    told = next((about[word] for word in words if about.get(word) is not None), None)
+    told = _first(about, _TOLD)
     told = told.timestamp() if isinstance(told, datetime) else told
     version = 0 if told is None else int.from_bytes(hashlib.sha256(str(told).encode()).digest()[:6])
     return [about["size"] or 0, version]
+
+
+def _listed(path: Path, about: Mapping[str, Any]) -> list[int]:
+    """Return the stamp of an object that was listed; it is asked for itself where the listing told only its name."""
+    found = _stamp(about)
+    return found if found[1] and about["size"] is not None else stamp(path)
 
 
 # Copies on this machine
@@ -536,20 +611,47 @@ def lives(process: int) -> bool:
 def local(path: str | Path) -> Path:
     """Return a file on this machine with the content of `path`: itself, or a copy of an object under the same name.
 
-    All processes of this machine share the copy; it is made anew when the object has changed, and goes with
-    `forget_copies`, or when it has not been asked for in a day.
+    All processes of this machine share the copy; it is made anew when the object has changed, or its store does not
+    say whether it has, and goes with `forget_copies`, or when it has not been asked for in a day.
     """
     if not is_remote(path):
         return Path(path)
     far = Remote(str(path))
     copy = _copies(far.parent) / far.name
-    mark, now = copy.with_name(f".{copy.name}.version"), json.dumps(stamp(cast(Path, far)))
-    if not (_read(mark) == now.encode() and copy.is_file()):
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        (copy.parent / _WHERE).write_text(far.parent.url, "utf-8")
-        _get(far, copy)
-        mark.write_text(now, "utf-8")
+    with contextlib.suppress(OSError):
+        # That somebody asks for it is seen by whoever looks for what is forgotten.
+        os.utime(copy.parent)
+    if not _is_copy(copy, stamp(cast(Path, far))):
+        # One at a time, from the look at the version to its mark: old bytes never stand under a new version.
+        with _copying(copy):
+            now = stamp(cast(Path, far))
+            if not _is_copy(copy, now):
+                _copy(far, copy, now)
     return copy
+
+
+def _is_copy(copy: Path, now: Sequence[int]) -> bool:
+    return now[1] != 0 and copy.is_file() and _read(_mark(copy)) == json.dumps(now).encode()
+
+
+def _mark(copy: Path) -> Path:
+    return copy.with_name(f".{copy.name}.version")
+
+
+def _copying(copy: Path) -> Any:
+    import filelock
+
+    # A few locks for all copies: one each would stay behind for each.
+    number = int.from_bytes(hashlib.sha256(str(copy).encode()).digest()[:1])
+    return filelock.FileLock(_root() / f"copying-{number}.lock")
+
+
+def _copy(far: Remote, copy: Path, now: Sequence[int]) -> None:
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    (copy.parent / _WHERE).write_text(far.parent.url, "utf-8")
+    _mark(copy).unlink(missing_ok=True)
+    _get(far, copy)
+    _mark(copy).write_text(json.dumps(now), "utf-8")
 
 
 def _get(far: Remote, copy: Path) -> None:
@@ -585,7 +687,7 @@ def forget_copy(path: Path) -> None:
     """Remove the copy of one object, where there is one."""
     if isinstance(path, Remote):
         copy = _copies(path.parent) / path.name
-        copy.with_name(f".{copy.name}.version").unlink(missing_ok=True)
+        _mark(copy).unlink(missing_ok=True)
         copy.unlink(missing_ok=True)
 
 

@@ -13,7 +13,7 @@ import platform
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from prep_lib.errors import BadInput
 from prep_lib.facts import SERVED, Asked, asked_of, lang_of, read_executed, short
 from prep_lib.files import write_whole
 from prep_lib.markup import Html, card, document, escape, fold, join, note, table, tag
+from prep_lib.results import record
 from prep_lib.safe import OWN, Mask, safe_html
 from prep_lib.sheets import Sheets, links
 from prep_lib.words import say
@@ -103,12 +104,19 @@ def body(
         TABLES,
         home if back else Html(),
         note("bad", tag("b", "FAILED"), " ", mask(short(failure))) if failure else Html(),
+        _made_in(run, executed.stem, lang),
         _parameter_table(asked, mask, lang),
         served(run, mask, executed.stem),
     ]
     pen = _Pen(mask, executed.parent, failure, lang, sheets)
     drawn = [shown for at, cell in enumerate(cells) if (shown := pen.cell(cell, at))]
     return _title(cells) or executed.stem, join((*head, *drawn, versions(lang)))
+
+
+def _made_in(run: Run, notebook: str, lang: str) -> Html:
+    """Say that another run made this: its name and folder are what the page shows."""
+    donor = (record(replace(run, notebook=notebook)) or {}).get("shared", "")
+    return tag("p", say("report.shared", lang, name=donor), cls="sub") if donor else Html()
 
 
 def _title(cells: Sequence[Mapping[str, Any]]) -> str:

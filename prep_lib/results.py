@@ -2,14 +2,16 @@
 
 data/*/…ledger.json   ──ledgers──▶  per notebook  ──summary──▶  records in and kept, tokens, how full the packs are
 run.jsonl             ──journal──▶  since when, which notebook, which stage, tasks, memory, how it ended
-                      ──states───▶  open, running, done, failed, interrupted
 executed/NAME.json    ──record───▶  key, seconds, memory, files read and written
+recipe.yaml           ──outdated─▶  which of them stand on what has changed since
+                      ──states───▶  open, running, done, outdated, failed, interrupted
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +19,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from prep_lib.keys import changed
 from prep_lib.ledger import Ledger
+from prep_lib.recipes import written_values
 from prep_lib.workspace import Run, read_events
 
 
@@ -28,6 +32,49 @@ def record(run: Run) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return stored
+
+
+def digest_json(value: Any) -> str:
+    """Return a short digest of what JSON can hold, as keys of notebooks name those before them."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+@dataclass(frozen=True)
+class Outdated:
+    """Why what a finished notebook wrote is not what its run would write now.
+
+    Parameters
+    ----------
+    earlier : tuple of str
+        Notebooks before it that were made anew, or came in between, since.
+    values : tuple of str
+        ``seed 1 -> 5``: parameters as they were used, and as the recipe of the run has them now.
+    """
+
+    earlier: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+
+
+def outdated(run: Run) -> dict[str, Outdated]:
+    """Return the finished notebooks of a run that do not go with the rest of it: part of it was made anew since."""
+    names = sorted(path.stem for path in (run.folder / "executed").glob("*.json"))
+    records = {name: found for name in names if (found := record(replace(run, notebook=name)))}
+    asked = written_values(run.folder / "recipe.yaml")
+    sums = {name: digest_json(found.get("key")) for name, found in records.items()}
+    wrote = [name for name, found in records.items() if found.get("outputs")]
+    told = {}
+    for name, found in records.items():
+        key = found.get("key", {})
+        seen, used = key.get("earlier", {}), key.get("parameters", {})
+        before = list(asked)[: list(asked).index(name)] if name in asked else []
+        new = [one for one in before if one in wrote and one[:1] == name[:1] and one not in seen]
+        old = [one for one, digest in seen.items() if one in sums and sums[one] != digest]
+        wanted = {key: json.dumps(value) for key, value in asked.get(name, {}).items() if key in used}
+        values = changed({"parameters": {key: used[key] for key in wanted}}, {"parameters": wanted})
+        if old or new or values:
+            told[name] = Outdated(tuple(sorted([*old, *new])), tuple(values))
+    return told
 
 
 @dataclass(frozen=True)
@@ -375,7 +422,9 @@ def _notebook(found: Journal, event: Mapping[str, Any], at: float) -> Journal:
 
 
 def states(run: Run, names: Sequence[str] = ()) -> dict[str, tuple[str, str]]:
-    """Return for each notebook its state (open, running, done, failed, interrupted) and what there is to say about it.
+    """Return for each notebook its state and what there is to say about it.
+
+    The states: open, running, done, outdated (done, see `outdated`), failed, interrupted.
 
     Parameters
     ----------
@@ -383,6 +432,9 @@ def states(run: Run, names: Sequence[str] = ()) -> dict[str, tuple[str, str]]:
     names : sequence of str
         The notebooks of the recipe; those only found in the run follow.
     """
-    known = journal(run).notebooks
+    known, old = journal(run).notebooks, outdated(run)
     found = [*names, *(path.stem for path in sorted((run.folder / "executed").glob("*.ipynb"))), *known]
-    return {name: (one.state, one.text) for name in found for one in [known.get(name, Notebook())]}
+    told = {name: known.get(name, Notebook()) for name in found}
+    return {
+        name: ("outdated" if one.state == "done" and name in old else one.state, one.text) for name, one in told.items()
+    }

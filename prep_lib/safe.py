@@ -54,12 +54,21 @@ class Mask:
 #: The end of a line: as it is, in Python's spelling, and as a page shows it.
 _LINE = r"(?:\n|\\n|<i class=\"s\">↵</i>\n?|↵)"
 
-#: What is nobody's business wherever the run was made: who asks an address, where a cluster's scheduler listens, and
-#: the lines of a traceback, of which the last says what is wrong.
+#: Where an address ends.
+_TO_END = r"[^\s\"'<>,;&]"
+
+#: What is nobody's business wherever the run was made: who asks an address, where a cluster's machines listen (each
+#: form of `cluster.parse`, and as errors name them), on which machine a store is, and the lines of a traceback, of
+#: which the last says what is wrong. A bucket is no machine, and pages on the web are data: both stay.
 _PRIVATE = [
     (r"(://)[^/\s@\"'<>]+@", r"\1"),
-    (r"(tcp://)[^\s\"'<>,&]+", r"\1host"),
-    (r"(ray:)(?:ray://)?[\w.-]+:\d+", r"\1host"),
+    (rf"\b((?:tcp|tls|ucx|ray)://){_TO_END}+", r"\1host"),
+    (rf"\b((?:dask|ray):)(?!\w+://){_TO_END}+:\d+", r"\1host"),
+    (rf"\b((?:dask|ray|scheduler|answers) at )(?!\w+://){_TO_END}+:\d+", r"\1host"),
+    (rf"(--address[ =]|\baddress=)(?!\w+://){_TO_END}+:\d+", r"\1host"),
+    (r"(engine: worker )(?!\w+://)[^\s:]+", r"\1host"),
+    (r"\b((?:sftp|ssh|scp|ftps?|hdfs|webhdfs|smb)://)[^/\s\"'<>,;&]+", r"\1host"),
+    (r"\b[\w.+-]+@[\w.-]+(?=:[/~])", "user@host"),
     (rf"Traceback \(most recent call last\):{_LINE}(?:[ \t]+.*?{_LINE}|{_LINE})*", ""),
 ]
 
@@ -178,7 +187,7 @@ class _Safe(HTMLParser):
             kept = "" if data == markup.STYLE else _own_rules(data)
             self.out.append(f"<style>{kept}</style>" if kept else "")
         else:
-            self.out.append(_UNSEEN.sub(lambda match: escape(match[0]), data))
+            self.out.append(_UNSEEN.sub(lambda match: self._seen(match[0]), data))
 
     def handle_entityref(self, name: str) -> None:
         """Write ``&amp;``; a character nobody sees is shown."""
@@ -191,7 +200,11 @@ class _Safe(HTMLParser):
     def _reference(self, written: str) -> None:
         meant = html_of(written)
         if not self.gone and self.opened[-1:] != ["style"]:
-            self.out.append(escape(meant) if len(meant) == 1 and _UNSEEN.fullmatch(meant) else written)
+            self.out.append(self._seen(meant) if len(meant) == 1 and _UNSEEN.fullmatch(meant) else written)
+
+    def _seen(self, character: str) -> str:
+        # An element that is no drawing would end one.
+        return markup.attribute(character) if "svg" in self.opened else escape(character)
 
 
 #: Attributes that are read as CSS, and so may ask for a file.

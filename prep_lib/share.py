@@ -52,6 +52,7 @@ from prep_lib.markup import (
 )
 from prep_lib.report import body as report_body
 from prep_lib.results import numbers
+from prep_lib.safe import Mask
 from prep_lib.seeds import key as draw
 from prep_lib.shards.formats import open_shard
 from prep_lib.trace import own_tokenizer
@@ -75,6 +76,10 @@ LOOKED_AT = 2000
 
 #: Rows of a table.
 ROWS = 200
+
+#: Warnings on the page of PDF: so many of the worst, and the first of each that says that this is not all of the data,
+#: or no result yet.
+WARNINGS, PARTIAL = 6, ("older", "values", "running", "open", "sample", "built_in")
 
 
 @dataclass(frozen=True)
@@ -255,7 +260,7 @@ class _Story:
     """What a run tells, in sections and in blocks of one page."""
 
     def __init__(self, side: Side, found: Comparison | None, disguise: Disguise, lang: str) -> None:
-        self.real, self.disguise, self.lang = side, disguise, lang
+        self.real, self.disguise, self.lang, self.mask = side, disguise, lang, Mask(side.run.root)
         self.found = self._compared(found) if found else None
         self.side = self.found.one if self.found else self._told(side)
         self.name = self.side.name
@@ -282,10 +287,11 @@ class _Story:
         if self.found:
             title = contrast.title(self.found, self.lang)
             parts = contrast.parts(self.found, self.lang)
-            yield Section("compare", title, join(parts[""]))
-            for name, drawn in parts.items():
-                if name and drawn:
-                    yield Section(f"compare-{name}", "", join(drawn), "table" if len(join(drawn)) > 20_000 else "head")
+            yield Section("compare", title, Html(self.mask(join(parts[""]))))
+            for name, part in parts.items():
+                if part and name:
+                    drawn = Html(self.mask(join(part)))
+                    yield Section(f"compare-{name}", "", drawn, "table" if len(drawn) > 20_000 else "head")
 
     # The page of PDF
 
@@ -294,25 +300,35 @@ class _Story:
         lang = self.lang
         yield onepage.Said(self.verdict())
         yield onepage.Figures(self.figures())
-        for alert in self.warnings()[:6]:
-            yield onepage.Said(alert.text(lang), alert.kind)
+        yield from self.told()
         if self.found:
             yield onepage.Said(contrast.verdict(self.found, lang))
             yield onepage.Pairs(contrast.title(self.found, lang), list(self.changes(self.found)), 14)
         yield onepage.Bars(say("share.funnel", lang), list(self.bars()), 16 if self.found else 24)
         rows = [
-            (f"{one.where}.{one.name}", contrast.written(one.other), contrast.written(one.one))
-            for one in self.side.changed
+            (f"{one.where}.{one.name}", self.written(one.other), self.written(one.one)) for one in self.side.changed
         ]
         yield onepage.Pairs(say("share.parameters", lang), rows, 10)
         versions = ", ".join(f"{name} {version}" for name, version in self.side.versions.items())
         yield onepage.Pairs(say("report.versions", lang), [(versions,)] if versions else [])
 
+    def told(self) -> Iterator[onepage.Said]:
+        """The warnings there is room for, the worst first, and how many more there are."""
+        found = self.warnings()
+        first = {alert.rule: at for at, alert in reversed([*enumerate(found)])}
+        shown = sorted({*range(min(WARNINGS, len(found))), *(first[rule] for rule in PARTIAL if rule in first)})
+        for at in shown:
+            yield onepage.Said(found[at].text(self.lang), found[at].kind)
+        # A sentence that counts others of its kind stands for so many.
+        left = sum(int(one.values["n"]) if one.rule == "more" else 1 for at, one in enumerate(found) if at not in shown)
+        if left:
+            yield onepage.Said(say("share.warnings_left", self.lang, n=left), "warn")
+
     def changes(self, found: Comparison) -> Iterator[tuple[str, str, str]]:
         """What two runs were asked, and what they counted, differently."""
         yield "", found.one.name, found.other.name
         for one in (*found.asked, *found.versions):
-            yield f"{one.where}.{one.name}".strip("."), contrast.written(one.one), contrast.written(one.other)
+            yield f"{one.where}.{one.name}".strip("."), self.written(one.one), self.written(one.other)
         for row in found.funnel:
             if row.reasons and row.one and row.other:
                 yield f"{row.notebook} {row.stage}", number(row.one["kept"]), number(row.other["kept"])
@@ -328,18 +344,23 @@ class _Story:
 
     def bars(self) -> Iterator[tuple[str, str, dict[str, int]]]:
         """The stages at which something was lost, and the first and the last of all; the tour's apart."""
-        told = [
+        stages = [
             (name, stage, ledger)
             for name, ledger in self.side.ledgers.items()
             if not name.startswith("00")
             for stage in funnel.counted(ledger)
         ]
-        for at, (name, stage, ledger) in enumerate(told):
+        for at, (name, stage, ledger) in enumerate(stages):
             parts = {flow: ledger.total(stage, flow) for flow in funnel.ENDS}
-            if at in (0, len(told) - 1) or parts["dropped"] or parts["failed"]:
+            if at in (0, len(stages) - 1) or parts["dropped"] or parts["failed"]:
                 why, n = next(iter(ledger.reasons(stage, "dropped").items()), ("", 0))
                 lost = f"; {why} {n:,}" if n else ""
-                yield f"{name} {stage}", f"{parts['kept']:,} {say('kept', self.lang)}{lost}", parts
+                told = f"{parts['kept']:,} {say('kept', self.lang)}{self.mask(lost)}"
+                yield self.mask(f"{name} {stage}"), told, parts
+
+    def written(self, value: Any) -> str:
+        """A value as a person gives it, without what tells of this machine."""
+        return self.mask(contrast.written(value))
 
 
 class _Open(_Story):

@@ -4,11 +4,13 @@
 | 12.5 % | 1,200     |   ──links──▶   reports/csv/15_pack-2-1.csv     share,documents
   data-v=0.125002                                                       0.125002,1200
 
-A spreadsheet runs what begins with = + - @, so a text that does gets a ' in front; numbers stand as they are.
+A number is a cell that was one before it was drawn. A text stays as it is, also one like a number: 007, 1.10, 1e5.
+A spreadsheet runs what begins with = + - @, so a text that does, and is no number, gets a ' in front.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import html
 import io
@@ -25,7 +27,8 @@ from prep_lib.markup import ODD, Html, attribute, plain, tag
 from prep_lib.words import say
 
 #: What a spreadsheet takes for the beginning of a formula, the forms of full width too.
-_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]")
+_FORMULA = re.compile(r"(?![+-][\d.,]+(?:[eE][+-]?\d+)?(?: ?%)?$)\s*[=+\-@＝＋－＠]")
+_LAST = re.compile(r"\s(-?[\d.,]+(?: ?%)?)$")
 _ODD = re.compile(f"[{ODD}]")
 
 
@@ -74,8 +77,8 @@ def csv_text(head: Sequence[object], rows: Iterable[Sequence[object]]) -> str:
 
     Examples
     --------
-    >>> csv_text(["source", "share"], [("web", 0.125), ("=1+1", "1,200"), ("-5", "12.5 %")])
-    "source,share\\nweb,0.125\\n'=1+1,1200\\n-5,0.125\\n"
+    >>> csv_text(["source", "share"], [("web", 0.125), ("=1+1", 1200), ("007", "12.5 %")])
+    "source,share\\nweb,0.125\\n'=1+1,1200\\n007,12.5 %\\n"
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -93,7 +96,7 @@ def _cell(value: Any) -> str:
     exact = getattr(value, "value", None)
     if exact is None and isinstance(value, Html):
         value = html.unescape(re.sub(r"<[^>]*>", "", value))
-    exact = value if isinstance(value, int | float) else exact if exact is not None else plain(str(value))
+    exact = value if isinstance(value, int | float) else exact
     if exact is not None:
         return repr(int(exact) if exact == exact // 1 else float(exact))
     text = _ODD.sub(lambda match: html.unescape(attribute(match[0])), str(value))
@@ -128,7 +131,7 @@ class _Tables(HTMLParser):
         self.sheets, self.name, self.number = sheets, name, 0
         self.out: list[str] = []
         self.rows: list[list[Any]] = []
-        self.depth, self.inside, self.styled = 0, False, False
+        self.depth, self.inside, self.ours = 0, False, False
         self.drawn: list[tuple[str, str, Any]] = []
         self.bar = ""
 
@@ -137,11 +140,15 @@ class _Tables(HTMLParser):
         given = dict(attributes)
         if name == "table":
             self.depth += 1
+            self.ours = given.get("class") == "grid" if self.depth == 1 else self.ours
         if self.depth == 1 and name == "tr":
             self.rows.append([])
         if self.depth == 1 and name in ("td", "th") and self.rows:
             self.inside = True
-            self.rows[-1].append(_Read(given.get("data-v"), _span(given, "rowspan"), _span(given, "colspan")))
+            # Of tables that are not ours nobody knows which texts were numbers: each stays as it is written.
+            number = self.ours and name == "td" and given.get("class") != "word"
+            span = _span(given, "rowspan"), _span(given, "colspan")
+            self.rows[-1].append(_Read(given.get("data-v"), number, *span))
         elif self.inside:
             self.rows[-1][-1].text += " "
         if given.get("class") == "bar":
@@ -161,7 +168,7 @@ class _Tables(HTMLParser):
 
     def _written(self) -> str:
         rows = list(_grid(row for row in self.rows if row))
-        if not any(isinstance(value, float) for row in rows[1:] for value in row):
+        if not any(not isinstance(value, str) or plain(value) is not None for row in rows[1:] for value in row):
             return ""
         self.number += 1
         return self.sheets.link(f"{self.name}-{self.number}", rows[0], rows[1:])
@@ -189,17 +196,26 @@ class _Tables(HTMLParser):
 
 
 class _Read:
-    """A cell as it is read: its text, and the number it stands for if that is more exact."""
+    """A cell as it is read: its text, or the number it stands for.
 
-    def __init__(self, exact: str | None, high: int, wide: int) -> None:
-        self.exact, self.text, self.high, self.wide = exact, "", high, wide
+    Parameters
+    ----------
+    exact : str or None
+        The number to the last digit; empty: it is a text whatever it looks like.
+    number : bool
+        True: a text that looks like a number is one.
+    high, wide : int
+        Rows and columns it stands in.
+    """
+
+    def __init__(self, exact: str | None, number: bool, high: int, wide: int) -> None:
+        self.exact, self.number, self.text, self.high, self.wide = exact, number, "", high, wide
 
     def read(self) -> float | str:
-        try:
-            found = float(self.exact or "")
-        except ValueError:
-            found = math.nan
-        known = found if math.isfinite(found) else plain(self.text)
+        with contextlib.suppress(ValueError):
+            if math.isfinite(found := float(self.exact or "")):
+                return int(self.exact or "") if found == found // 1 and "." not in str(self.exact) else found
+        known = plain(self.text) if self.number and self.exact != "" else None
         return " ".join(self.text.split()) if known is None else known
 
 
@@ -231,7 +247,11 @@ def _grid(rows: Iterable[Sequence[_Read]]) -> Iterator[list[float | str]]:
 
 
 def _told(title: str) -> Iterator[Any]:
-    """Split ``kept 1,200`` into what it is and how much."""
+    """Split ``kept 1,200`` into what it is and how much: the number at its end, or else the first."""
+    if (last := _LAST.search(title)) and (value := plain(last[1])) is not None:
+        yield title[: last.start()].strip()
+        yield value
+        return
     words = title.split()
     yield " ".join(word for word in words if plain(word) is None) or title
     yield next((found for word in words if (found := plain(word)) is not None), "")

@@ -1359,6 +1359,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "share.files": ("Files", "文件"),
     "share.time": ("time", "时间"),
     "share.memory": ("memory", "内存"),
+    "share.warnings_left": (
+        "{n:,} more warnings stand in the page made with this one.",
+        "另有 {n:,} 条警告，见同时生成的网页。",
+    ),
     "share.left_out": ("Left out to keep this file small: {what}.", "为控制文件大小而省略：{what}。"),
     "share.rule_none": (
         "This file holds numbers alone: no text of a document, a conversation, a template or a token.",
@@ -1404,12 +1408,18 @@ WORDS: dict[str, tuple[str, str]] = {
     "report.recipe": ("Recipe, every value written out", "配方（列出所有取值）"),
     "report.records": ("records in", "输入的记录"),
     "report.run": ("Run {name}", "运行 {name}"),
+    "report.shared": (
+        "Made in run {name} and shared with this one, where nothing differs: the names and folders below are those of "
+        "{name}.",
+        "由运行 {name} 生成并与本次运行共享（毫无差别）：下面的名称和文件夹属于 {name}。",
+    ),
     "report.stage": ("stage", "阶段"),
     "report.state": ("state", "状态"),
     "report.state_done": ("done", "完成"),
     "report.state_failed": ("failed", "失败"),
     "report.state_interrupted": ("interrupted", "中断"),
     "report.state_open": ("not run yet", "尚未运行"),
+    "report.state_outdated": ("outdated", "已过时"),
     "report.state_running": ("running", "运行中"),
     "report.tokens": ("tokens written", "写入的 token"),
     "report.value": ("value", "取值"),
@@ -1420,6 +1430,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "verdict.failed": ("Stopped by an error", "因错误停止"),
     "verdict.interrupted": ("Stopped before its end", "中途停止"),
     "verdict.running": ("Not finished: a notebook has begun and not ended", "尚未完成：有笔记本已开始但未结束"),
+    "verdict.outdated": (
+        "Not finished: some notebooks stand on what has changed since",
+        "尚未完成：有笔记本所依据的内容此后已改变",
+    ),
     "verdict.open": ("Not finished: some notebooks have not run yet", "尚未完成：有笔记本尚未运行"),
     "verdict.empty": ("Nothing has been run yet", "尚未运行任何笔记本"),
     "verdict.nothing": ("Nothing was counted", "没有任何计数"),
@@ -1462,6 +1476,16 @@ WORDS: dict[str, tuple[str, str]] = {
         "{n:,} files that {notebook} wrote are no longer as it wrote them, {file} among them. What is below "
         "describes files that are not there; make them again with: {again}",
         "{notebook} 写出的文件中有 {n:,} 个已与写出时不同，例如 {file}。下面描述的文件已不在；重新生成：{again}",
+    ),
+    "alert.older": (
+        "{notebook} stands on an older state of {names}: what it wrote is not what this run would write now. Make "
+        "it anew with: {again}",
+        "{notebook} 依据的是 {names} 的旧状态：它写出的内容与本次运行现在会写出的不同。重新生成：{again}",
+    ),
+    "alert.values": (
+        "{notebook} was made with other parameters than the recipe of this run has now: {what}. Make it anew with: "
+        "{again}",
+        "{notebook} 生成时的参数与本次运行的配方现在的取值不同：{what}。重新生成：{again}",
     ),
     "alert.break": (
         "{after} has {into:,} documents in, but {before} kept {kept:,}: it was made from something else. Run "

@@ -207,7 +207,7 @@ def _place(path: Path, content: bytes, copied: str | None) -> str:
 
 def _strip_outputs_in_git(folder: Path) -> str:
     """Tell git how to leave outputs out of commits, if `folder` is under git; return what a person should know."""
-    command = f"{shlex.quote(sys.executable)} -m prep_lib.cli strip-output"
+    command = f"{shlex.quote(sys.executable)} -P -m prep_lib.cli strip-output"
     git = shutil.which("git")
     if git is None or not _inside_git(git, folder):
         return "note     no git here; after `git init`, run `prep init` again and commits leave outputs out"
@@ -401,7 +401,7 @@ class Run:
             found = [path for path in whole.iterdir() if path.name.endswith(ROWS) and not path.name.startswith(".")]
         else:
             found = [Path(name) for name in glob.glob(str(whole), recursive=True)]
-        wanted = (path for path in found if path.is_file() and not _turned_down(path))
+        wanted = (path for path in found if path.is_file() and not turned_down(path))
         files = sorted(wanted, key=lambda path: natural(str(path)))
         if not files:
             raise BadInput(f"workspace: no file matches {pattern!r} in {self.root}")
@@ -573,7 +573,7 @@ class Run:
 YAML = (".yaml", ".yml")
 
 
-def _turned_down(path: Path) -> bool:
+def turned_down(path: Path) -> bool:
     """Say whether a file holds what was rejected when its neighbours were written: their ledger stands beside it."""
     name = path.name.split(".")[0]
     return name.endswith("rejected") and path.with_name(name.removesuffix("rejected") + "ledger.json").is_file()

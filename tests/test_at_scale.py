@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,23 @@ def test_the_corpus_holds_what_is_said_of_it(work: Path) -> None:
     before = (work / "corpus" / "part-00.jsonl").stat().st_mtime_ns
     at_scale.write_corpus(work / "texts", work / "corpus", SIZE, 1)
     assert (work / "corpus" / "part-00.jsonl").stat().st_mtime_ns == before, "the same one is not written again"
+
+
+def test_a_corpus_of_other_texts_is_written_anew(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        lines = (json.dumps({"text": f"{name} word {at} here. " * 60}) + "\n" for at in range(20))
+        (tmp_path / name / "a.jsonl").write_text("".join(lines))
+        at_scale.write_corpus(tmp_path / name, tmp_path / "corpus", 20_000, 1)
+        assert all(f"{name} word" in text for text in documents(tmp_path).values())
+
+
+def test_a_run_that_ended_before_its_kill_is_no_killed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = at_scale.Watched(tmp_path / "run.jsonl")
+    monkeypatch.setattr(at_scale, "prep", lambda: [sys.executable, "-c", "pass"])
+    assert at_scale.go(tmp_path, 1, watched, until=60)[1] is False
+    monkeypatch.setattr(at_scale, "prep", lambda: [sys.executable, "-c", "import time; time.sleep(60)"])
+    assert at_scale.go(tmp_path, 1, watched, until=0.1)[1] is True
 
 
 def test_planted_pairs_are_as_alike_as_is_said(work: Path) -> None:

@@ -34,7 +34,7 @@ class Words:
         size = len(doc.text.split())
         if "odd" in doc.text:
             return Drop("quetzalcoatl_said_so", size, 1, twin="quetzalcoatl_exam/7")
-        return Drop("too_short", size, self.least) if size < self.least else None
+        return Drop("too_few_chars", size, self.least) if size < self.least else None
 
 
 def twins(root: Path) -> tuple[Run, Run]:

@@ -22,7 +22,7 @@ import orjson
 import zstandard
 
 from prep_lib.errors import BadParameter, BadShard
-from prep_lib.files import open_bytes, space_for, temporary_name, write_whole
+from prep_lib.files import open_bytes, place, replace, space_for, temporary_name, write_whole
 from prep_lib.shards.manifest import NAME, read_manifest
 from prep_lib.shards.shard import Shard, document_id, exact
 
@@ -59,7 +59,7 @@ def beside(path: str | Path) -> list[Path]:
     >>> [found.name for found in beside("shard-00000.bin")]
     ['shard-00000.segments.npy', 'shard-00000.documents.jsonl.zst']
     """
-    return [Path(path).with_suffix(ending) for ending in BESIDE]
+    return [place(path).with_suffix(ending) for ending in BESIDE]
 
 
 class Side:
@@ -108,7 +108,7 @@ class BinWriter:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path, self._side = Path(path), Side()
+        self.path, self._side = place(path), Side()
         self._temporary = temporary_name(self.path)
 
     def __enter__(self) -> BinWriter:
@@ -137,7 +137,7 @@ class BinWriter:
                 if kind is None:
                     os.fsync(self._file.fileno())
                     self._side.write(self.path)
-                    os.replace(self._temporary, self.path)
+                    replace(self._temporary, self.path)
         finally:
             self._temporary.unlink(missing_ok=True)
 

@@ -256,7 +256,10 @@ class Counted:
         return self._map(f"{key}.bin", self.layout.dtype(key))
 
     def _map(self, part: str, dtype: np.dtype[Any]) -> np.ndarray:
-        path = self._files.get(part) or self._files.setdefault(part, fs.local(self.path(part)))
+        path = self._files.get(part)
+        if path is None or not path.is_file():
+            # A copy that was not asked for in a day may be gone.
+            path = self._files[part] = fs.local(self.path(part))
         # A plain view: numba knows no memmap, and an empty file cannot be mapped.
         return np.asarray(np.memmap(path, dtype, "r")) if path.stat().st_size else np.zeros(0, dtype)
 

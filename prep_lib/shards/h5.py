@@ -28,7 +28,7 @@ import numpy as np
 import orjson
 
 from prep_lib.errors import BadInput, BadParameter, BadShard, PrepError
-from prep_lib.files import local, natural, place, space_for, temporary_name
+from prep_lib.files import local, natural, place, replace, space_for, temporary_name
 from prep_lib.shards.shard import RESERVED, Shard, exact, row_blocks, split_groups
 from prep_lib.tensors import share, to_array, to_tensor
 
@@ -72,7 +72,7 @@ class ShardWriter:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = place(path)
         self._temporary = temporary_name(self.path)
 
     def __enter__(self) -> ShardWriter:
@@ -108,7 +108,7 @@ class ShardWriter:
                 self._file.close()
                 self._disk.close()
                 if kind is None:
-                    os.replace(self._temporary, self.path)
+                    replace(self._temporary, self.path)
         finally:
             self._temporary.unlink(missing_ok=True)
 
@@ -388,7 +388,7 @@ class IOHandler:
         """
         name = file_name if file_name.endswith(".h5") else f"{file_name}.h5"
         group = {_checked_key(key): _checked_rows(key, rows, ragged) for key, rows in tensor_group.items()}
-        with ShardWriter(Path(output_dir, name)) as writer:
+        with ShardWriter(place(output_dir) / name) as writer:
             for key, rows in group.items():
                 _write_rows(writer, key, rows, ragged)
         return writer.path

@@ -31,7 +31,7 @@ import numpy as np
 from isal import igzip_lib, isal_zlib
 
 from prep_lib.errors import BadInput, BadParameter, BadShard, PrepError
-from prep_lib.files import local, natural, place, space_for, temporary_name
+from prep_lib.files import local, natural, place, replace, space_for, temporary_name
 from prep_lib.remote import forget_copy
 from prep_lib.shards.bin import Side, SideShard, beside
 from prep_lib.shards.shard import exact
@@ -524,7 +524,7 @@ class NpzWriter:
     def __init__(self, path: str | Path, level: int = 1) -> None:
         if level not in range(4):
             raise BadParameter(f"shards/npz: level must be 0 to 3; got {level!r}")
-        self.path, self._level = Path(path), level
+        self.path, self._level = place(path), level
         self._temporary = temporary_name(self.path)
         self._entries: dict[str, _Entry] = {}
         self._open: NpzColumn | None = None
@@ -582,7 +582,7 @@ class NpzWriter:
                     self._finish()
                     self._write_directory()
             if kind is None:
-                os.replace(self._temporary, self.path)
+                replace(self._temporary, self.path)
         finally:
             self._temporary.unlink(missing_ok=True)
 
@@ -744,7 +744,7 @@ class NpzShardWriter:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path, self._side, self._writer = Path(path), Side(), NpzWriter(path)
+        self.path, self._side, self._writer = place(path), Side(), NpzWriter(path)
 
     def __enter__(self) -> NpzShardWriter:
         self._writer.__enter__()

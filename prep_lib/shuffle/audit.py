@@ -30,6 +30,7 @@ import numpy.typing as npt
 import xxhash
 
 from prep_lib.errors import BadParameter
+from prep_lib.files import place
 from prep_lib.seeds import permute
 from prep_lib.shards.formats import open_shard
 from prep_lib.shards.manifest import NAME, read_manifest
@@ -420,8 +421,8 @@ def absent(size: int, amount: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 def read_rows(folder: str | Path, *, field: str | None = None, before: str | Path | None = None) -> Rows:
     """Return what is known of the rows of a folder of shards, or of npz files; parameters as for `audit`."""
-    if field is None and before is None and Path(folder, NAME).exists():
-        return _of_shards(Path(folder))
+    if field is None and before is None and (place(folder) / NAME).exists():
+        return _of_shards(place(folder))
     readers = open_alike(npz_files(folder).train)
     shards = [reader.rows for reader in readers]
     if before is not None:

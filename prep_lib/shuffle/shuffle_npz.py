@@ -45,7 +45,7 @@ from prep_lib.errors import BadInput, BadParameter, BadShard, NoSpace, PrepError
 from prep_lib.files import absolute, digest, is_remote, is_temporary, local, space_for, stamp, write_whole
 from prep_lib.jit import kernel
 from prep_lib.keys import Key, changed, make_key
-from prep_lib.remote import AHEAD, own_corner, remove_folder
+from prep_lib.remote import AHEAD, own_corner, remove_folder, unmoved
 from prep_lib.seeds import stream
 from prep_lib.shards.npz import PIECE, Field, NpzColumn, NpzReader, NpzWriter, npz_files, open_alike
 from prep_lib.shuffle.subsample import metadata
@@ -915,7 +915,7 @@ class _Run:
         with write_whole(self.target / CHECK, "w") as file:
             file.write(CHECK_TEXT)
         paths = [self.target / shard_name(at) for at in range(len(tasks))]
-        shards = {path.name: [stamp(path)[1], NpzReader(path).fingerprint] for path in paths}
+        shards = {path.name: [stamp(path), NpzReader(path).fingerprint] for path in paths}
         with write_whole(self.folder / DONE, "w") as file:
             json.dump({"key": key, "shards": shards, "eval": [name for name, _ in self._evals()]}, file)
         with write_whole(self.target / METADATA, "w") as file:
@@ -982,11 +982,11 @@ class _Run:
             emit("note", text=f"shuffle: {self.folder.name} is written again: {'; '.join(differs)}")
         return told if whole and not differs else None
 
-    def _is_whole(self, name: str, modified: int, fingerprint: str) -> bool:
+    def _is_whole(self, name: str, before: list[int], fingerprint: str) -> bool:
         """Tell whether a shard is as it was written; it is read only if its time of change says it may not be."""
         path = self.target / name
         reader = NpzReader(path)
-        if stamp(path)[1] != modified:
+        if not unmoved(stamp(path), before):
             for _ in reader.blocks(2**16):
                 pass
         return reader.fingerprint == fingerprint

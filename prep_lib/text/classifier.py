@@ -25,8 +25,8 @@ import numpy as np
 import orjson
 import xxhash
 
+from prep_lib import files
 from prep_lib.errors import BadInput, BadParameter, unknown
-from prep_lib.files import write_whole
 from prep_lib.jit import kernel
 from prep_lib.record import Document, Drop
 from prep_lib.seeds import key, permute
@@ -275,7 +275,7 @@ class Classifier:
     def save(self, path: str | Path) -> None:
         """Write everything into one file, whole or not at all."""
         body = self._body()
-        with write_whole(path) as file:
+        with files.write_whole(path) as file:
             file.write(MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
     def _body(self) -> bytes:
@@ -295,7 +295,7 @@ class Classifier:
             If the file is missing, is something else, or was cut or changed.
         """
         try:
-            data = Path(path).read_bytes()
+            data = files.place(path).read_bytes()
         except OSError as error:
             raise BadInput(f"text/classifier: cannot read {path}: {error.strerror or error}") from error
         first, _, body = data.partition(b"\n")

@@ -196,16 +196,10 @@ def identify(text: str, *, budget: int | None = None, min_score: float = MIN_SCO
     >>> identify("(박수) JK : 오늘은 조금 늦었네요 .").code, identify("12345").code, identify("").code
     ('ko', 'und', 'und')
     """
-    data = _encoded(text)
-    told = _identified([data], budget, min_score)[0]
-    if not (lines and data):
-        return told
-    # What the kernels wrote of the only text is still there.
-    held = _scratch()
-    count = int(held.array("told", np.int64, 1, 6)[0, _TO])
-    found = held.array("found", np.int64, count, _COLUMNS)
-    labels, sure = held.array("labels", np.int64, count), held.array("sure", np.float64, count)
-    return replace(told, lines=_lines(found, labels, sure, min_score))
+    found, clean, told = _segments([_encoded(text)])
+    answers, pairs, work = _read(found, clean, told, budget, min_score)
+    (answer,) = _answered(answers, pairs, told)
+    return replace(answer, lines=_lines(found, work.labels, work.sure, min_score)) if lines and text else answer
 
 
 def _encoded(text: str) -> bytes:
@@ -538,7 +532,10 @@ class _Scratch(threading.local):
         )
 
     def array(self, name: str, dtype: type, rows: int, columns: int = 1) -> np.ndarray:
-        """Return an array to fill, (rows,) or (rows, columns): whatever the last text left is in it."""
+        """Return an array to fill, (rows,) or (rows, columns): whatever the last text left is in it.
+
+        It is the one to hand on: who asks for it again may get another, because a large one is not kept.
+        """
         size, held = rows * columns, self._held.get(name)
         if held is None or len(held) < size:
             held = np.empty(max(size, 4096), dtype)
@@ -1295,7 +1292,11 @@ def tell(
 
 def _identified(texts: Sequence[bytes], budget: int | None, least: float) -> list[Identified]:
     found, clean, told = _segments(texts)
-    answers, pairs = _read(found, clean, told, budget, least)
+    answers, pairs, _ = _read(found, clean, told, budget, least)
+    return _answered(answers, pairs, told)
+
+
+def _answered(answers: np.ndarray, pairs: np.ndarray, told: np.ndarray) -> list[Identified]:
     names, rows, out = _names(), iter(pairs.tolist()), []
     for (code, score, guess, count, spoken), touching in zip(answers.tolist(), told[:, _TOUCH].tolist(), strict=True):
         shares = {names[int(at)]: share for at, share in sorted(islice(rows, int(count)), key=_share)}
@@ -1310,14 +1311,14 @@ def _share(row: list[float]) -> float:
 
 def _read(
     found: np.ndarray, clean: np.ndarray, told: np.ndarray, budget: int | None, least: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return what `read_all` writes of texts that were cut."""
+) -> tuple[np.ndarray, np.ndarray, Work]:
+    """Return what `read_all` writes of texts that were cut, and where it wrote what it thinks of each segment."""
     held, tables = _scratch(), _tables(least)
     answers = held.array("answers", np.float64, len(told), 5)
     pairs = held.array("pairs", np.float64, len(told) * len(tables.least), 2)
     work = held.work(found, clean, told)
     rows = read_all(clean, found, told, -1 if budget is None else budget, tables, work, answers, pairs)
-    return answers, pairs[:rows]
+    return answers, pairs[:rows], work
 
 
 @cache

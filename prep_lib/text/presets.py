@@ -23,6 +23,7 @@ import numpy as np
 import yaml
 
 from prep_lib.errors import BadParameter, unknown
+from prep_lib.files import place
 from prep_lib.registry import Registry
 from prep_lib.text.signals import SIGNALS, Lines, Reading
 from prep_lib.text.word import SPLITTERS
@@ -439,7 +440,7 @@ def load_rules(path: str | Path) -> RuleSet:
     ['words: 20 <= words', 'hashes: hashes <= 0.1']
     """
     try:
-        held = yaml.load(Path(path).read_text(encoding="utf-8"), Loader=_Once)
+        held = yaml.load(place(path).read_text(encoding="utf-8"), Loader=_Once)
     except yaml.MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise BadParameter(f"text/presets: {path} cannot be read as YAML: {error.problem}{line}") from None

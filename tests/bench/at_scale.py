@@ -41,7 +41,7 @@ import psutil
 import yaml
 
 from prep_lib import Documents, corpus, rejected, seeds
-from prep_lib.files import Span, natural
+from prep_lib.files import Span, digest, natural
 from prep_lib.ledger import Ledger
 from prep_lib.pipeline import fetch
 from prep_lib.record import Document
@@ -92,10 +92,15 @@ class Source:
     lengths: np.ndarray
 
 
+def files_of(folder: Path) -> list[Path]:
+    """Return the files of the texts, in natural order."""
+    return sorted(folder.glob("*.jsonl*"), key=lambda path: natural(path.name))
+
+
 def read_sources(folder: Path) -> list[Source]:
     """Read the texts that are recombined."""
     found = []
-    for path in sorted(folder.glob("*.jsonl*"), key=lambda path: natural(path.name)):
+    for path in files_of(folder):
         records = (record for _, record in read_records(Span(str(path))) if isinstance(record, dict))
         texts = [text for record in records if isinstance(text := record.get("text"), str) and text.strip()]
         if texts:
@@ -234,7 +239,8 @@ def bodies(source: Source, count: int, draws: np.random.Generator) -> Iterator[b
 
 def write_corpus(texts: Path, folder: Path, size: int, seed: int) -> dict[str, Any]:
     """Write a corpus of about `size` bytes of text, unless the same one is there; return what it holds."""
-    asked = {"bytes": size, "seed": seed, "code": hashlib.sha256(Path(__file__).read_bytes()).hexdigest()}
+    read = {path.name: digest(path) for path in files_of(texts)}
+    asked = {"bytes": size, "seed": seed, "code": digest(__file__), "texts": read}
     note = folder.parent / "corpus.json"
     with contextlib.suppress(OSError, ValueError):
         told: dict[str, Any] = json.loads(note.read_bytes())
@@ -318,9 +324,15 @@ def _events(path: Path) -> Iterator[dict[str, Any]]:
                 yield orjson.loads(line)
 
 
-def go(folder: Path, workers: int, watched: Watched, until: float | None = None) -> float:
-    """Run the way, or kill the parent after so many seconds; return the seconds until nothing of it is left."""
-    began, stop = time.monotonic(), threading.Event()
+def go(folder: Path, workers: int, watched: Watched, until: float | None = None) -> tuple[float, bool]:
+    """Run the way, or kill the parent after so many seconds.
+
+    Returns
+    -------
+    float, bool
+        Seconds until nothing of it is left; whether it was killed: it may end before.
+    """
+    began, stop, killed = time.monotonic(), threading.Event(), False
     log = (folder / "log.txt").open("ab")
     process, mark = killing.start(
         [*prep(), "run", RECIPE, "--workers", str(workers)], cwd=folder, stdout=log, stderr=log, text=False
@@ -328,10 +340,10 @@ def go(folder: Path, workers: int, watched: Watched, until: float | None = None)
     thread = threading.Thread(target=watched.follow, args=(process, stop), daemon=True)
     thread.start()
     try:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            # It may end before it is killed: then there is nothing left to go on with.
-            if process.wait(until):
-                raise SystemExit(f"at_scale: the run ended with {process.returncode}; see {folder / 'log.txt'}")
+        if process.wait(until):
+            raise SystemExit(f"at_scale: the run ended with {process.returncode}; see {folder / 'log.txt'}")
+    except subprocess.TimeoutExpired:
+        killed = True
     finally:
         stop.set()
         thread.join()
@@ -340,7 +352,7 @@ def go(folder: Path, workers: int, watched: Watched, until: float | None = None)
         log.close()
     if left := killing.wait_gone(mark, within=30):
         raise SystemExit(f"at_scale: left behind by a killed run: {left}")
-    return time.monotonic() - began
+    return time.monotonic() - began, killed
 
 
 def shares(kills: int, seed: int) -> list[float]:
@@ -484,7 +496,7 @@ def run(asked: argparse.Namespace) -> Told:
     whole, killed = work / "whole", work / "killed"
     workspace(whole, work / "corpus", benchmarks)
     watched = Watched(whole / "runs" / NAME / "run.jsonl")
-    seconds = go(whole, asked.workers, watched)
+    seconds, _ = go(whole, asked.workers, watched)
     say(f"in one go: {seconds:.1f} s, {made['text'] / 1e6 / seconds:.1f} MB/s")
     _check_whole(told, whole / "runs" / NAME, made, work / "planted.jsonl")
     told.details |= {"corpus": made, "seconds": seconds, "notebooks": times(whole / "runs" / NAME)}
@@ -494,15 +506,17 @@ def run(asked: argparse.Namespace) -> Told:
     workspace(killed, work / "corpus", benchmarks)
     again = Watched(killed / "runs" / NAME / "run.jsonl")
     moments = shares(asked.kills, asked.seed)
-    spent = [
+    parts = [
         go(killed, asked.workers, again, until=(late - early) * seconds) for early, late in pairwise([0, *moments])
     ]
-    spent.append(go(killed, asked.workers, again))
-    say(f"killed at {', '.join(f'{share:.0%}' for share in moments)}: {sum(spent):.1f} s")
+    parts.append(go(killed, asked.workers, again))
+    spent, kills = sum(took for took, _ in parts), sum(was for _, was in parts)
+    say(f"killed {kills} times, asked for at {', '.join(f'{share:.0%}' for share in moments)}: {spent:.1f} s")
     found = bytes_of(killed / "runs" / NAME)
     differ = [name for name in {*expected, *found} if expected.get(name) != found.get(name)]
-    told.details |= {"kills": moments, "parts": spent, "differ": differ, "manifests": expected}
-    _tell(told, asked, made, seconds, sum(spent), max(watched, again, key=lambda one: one.peak), len(differ))
+    told.details |= {"kills": moments, "parts": parts, "differ": differ, "manifests": expected}
+    most = max(watched, again, key=lambda one: one.peak)
+    _tell(told, asked, made, seconds, (kills, spent), most, len(differ))
     return told
 
 
@@ -510,7 +524,7 @@ def _warm(texts: Path, work: Path, benchmarks: Path, asked: argparse.Namespace) 
     """Go the way with a megabyte, so that kernels are compiled, once a machine, before anything is measured."""
     write_corpus(texts, work / "corpus", min(10**6, round(asked.gb * 10**9)), asked.seed)
     workspace(work / "whole", work / "corpus", benchmarks)
-    seconds = go(work / "whole", asked.workers, Watched(work / "whole" / "runs" / NAME / "run.jsonl"))
+    seconds, _ = go(work / "whole", asked.workers, Watched(work / "whole" / "runs" / NAME / "run.jsonl"))
     say(f"a megabyte, kernels compiled: {seconds:.0f} s")
 
 
@@ -531,11 +545,17 @@ def _check_whole(told: Told, run: Path, made: dict[str, Any], pairs: Path) -> No
 
 
 def _tell(
-    told: Told, asked: argparse.Namespace, made: dict[str, Any], once: float, killed: float, most: Watched, differ: int
+    told: Told,
+    asked: argparse.Namespace,
+    made: dict[str, Any],
+    once: float,
+    killed: tuple[int, float],
+    most: Watched,
+    differ: int,
 ) -> None:
     name = f"{made['text'] / 1e9:.2g} GB, {asked.workers} workers"
     told.add("killed and resumed: files that say something else", differ, "files", "<= 0")
-    told.add(f"killed {asked.kills} times / in one go", killed / once, "x", "<= 1.05")
+    told.add(f"killed {killed[0]} times / in one go", killed[1] / once, "x", "<= 1.05")
     told.add(f"most memory of all processes, {most.kind}", most.peak / 2**30, "GiB", f"<= {LIMIT >> 30}")
     told.add(f"{name}: in one go", once, "s", "<= 900" if asked.gb == 10 else None)
     told.add(f"{name}: in one go", made["text"] / 1e6 / once, "MB/s")

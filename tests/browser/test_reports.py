@@ -152,7 +152,8 @@ def test_the_index_leads_to_the_notebook_and_back_and_to_the_numbers(open_file: 
     opened.page.click("h3 >> text=10_a")
     assert "Many rows." in opened.page.inner_text("body")
     (link,) = {one.get_attribute("href") for one in opened.page.locator("p.csv a").all()}
-    assert (run.folder / "reports" / link).read_text("utf-8").splitlines()[1].split(",")[:2] == ["1234", "1234"]
+    # Not a table of ours: nobody knows whether this was a number, so it stays as it is written.
+    assert (run.folder / "reports" / link).read_text("utf-8").splitlines()[1].startswith('"1,234","1,234",')
     opened.page.click("text=Run r")
     assert opened.page.url.endswith("index.html")
 

@@ -11,6 +11,7 @@ from prep_lib.alerts import MOST, RULES, alerts, breaks, verdict
 from prep_lib.facts import Asked, Facts
 from prep_lib.ledger import Ledger
 from prep_lib.recipes import Parameter
+from prep_lib.results import Outdated
 from prep_lib.words import LANGS
 from prep_lib.workspace import Run
 
@@ -65,6 +66,17 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {"ledgers": {"12_dedup": ledger(**{"in": 5}, kept=5), NB: ledger(**{"in": 4}, kept=4)}},
         {"ledgers": {"12_dedup": ledger(**{"in": 5}, kept=5), NB: ledger(**{"in": 5}, kept=4, dropped=1)}},
         "13_mix has 4 documents in, but 12_dedup kept 5",
+    ),
+    "older": (
+        {"outdated": {NB: Outdated(earlier=("10_read", "12_dedup"))}, "again": "prep run my.yaml --only 10"},
+        {"outdated": {NB: Outdated(values=("seed 1 -> 5",))}},
+        "13_mix stands on an older state of 10_read, 12_dedup: what it wrote is not what this run would write now. "
+        "Make it anew with: prep run runs/r/recipe.yaml --name r",
+    ),
+    "values": (
+        {"outdated": {NB: Outdated(values=("seed 1 -> 5",))}},
+        {"outdated": {NB: Outdated(earlier=("10_read",))}},
+        "13_mix was made with other parameters than the recipe of this run has now: seed 1 -> 5",
     ),
     "lost_all": (
         {"ledgers": {NB: ledger(**{"in": 5}, dropped=5, kept=0)}},
@@ -185,6 +197,11 @@ def test_one_rule_never_fills_the_page(run):
     assert texts[-1] == "And 995 more of the same kind."
 
 
+def test_what_is_outdated_is_judged_as_what_is_done(run):
+    facts = found(run, states={NB: ("outdated", "")}, asked={NB: asked(reveal=True, sample=7)})
+    assert {"reveal", "sample"} <= set(told(facts))
+
+
 def test_what_is_shown_tells_nothing_of_the_machine(run):
     text = f"{NB}: cell 1: OSError: {run.root}/data/x and /home/ann/y " + "W" * 10_000
     said = told(found(run, states={NB: ("failed", text)}))["failed"]
@@ -206,6 +223,10 @@ def test_a_notebook_with_files_of_its_own_begins_anew(run):
         ({"states": {}}, "Nothing has been run yet. Nothing was counted."),
         ({}, "Finished. Nothing was counted."),
         ({"states": {NB: ("failed", "x")}}, "Stopped by an error. Nothing was counted."),
+        (
+            {"states": {"10_a": ("done", ""), "11_b": ("outdated", ""), NB: ("open", "")}},
+            "Not finished: some notebooks stand on what has changed since. Nothing was counted.",
+        ),
         ({"npz": {"30": {"shard_sizes": [4, 4, 1]}}}, "Finished. 9 rows lie in 3 even shards."),
     ],
 )

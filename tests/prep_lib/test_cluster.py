@@ -138,8 +138,10 @@ def few():
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], AutoTokenizer, Any]:
-    return make_world(tmp_path_factory.mktemp("world"))
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[list[Path], AutoTokenizer, Any]]:
+    yield make_world(tmp_path_factory.mktemp("world"))
+    # Its functions stay loaded under a name that other tests want for files of their own.
+    sys.modules.pop("my_funcs", None)
 
 
 def make_world(folder: Path) -> tuple[list[Path], AutoTokenizer, Any]:

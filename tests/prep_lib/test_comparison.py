@@ -36,7 +36,7 @@ def test_the_funnel_and_the_documents_agree(runs: tuple[Run, Run]) -> None:
     assert row.other
     lost = row.one["kept"] - row.other["kept"]
     assert lost > 0
-    assert row.reasons == {("dropped", "too_short"): (row.one["dropped"] - 4, row.other["dropped"] - 4)}
+    assert row.reasons == {("dropped", "too_few_chars"): (row.one["dropped"] - 4, row.other["dropped"] - 4)}
     place = next(place for place in found.documents if place.place == "11_clean")
     assert place.total("kept") == lost
     assert place.total(None, "kept") == place.total() == 0

@@ -50,7 +50,7 @@ def test_what_differs_is_on_the_page_with_both_values(found: Comparison) -> None
     asked = view(found, "en", "asked").html
     assert all(f">{value}<" in asked for value in (14, 20, 128, 75))
     documents = view(found, "en", "documents").html
-    assert "too_short" in documents
+    assert "too_few_chars" in documents
     assert "against 20" in documents
 
 

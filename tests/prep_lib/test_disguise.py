@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prep_lib.alerts import Alert
-from prep_lib.disguise import LETTERS, MARKS, Disguise, our_words, shape
+from prep_lib.comparison import Changed
+from prep_lib.disguise import LETTERS, MARKS, Disguise, _is_version, our_words, shape
 from prep_lib.ledger import Ledger
 
 #: Everything a shape may be made of.
@@ -78,10 +79,42 @@ def test_our_words_are_names_and_no_texts() -> None:
         ("11_clean", "limits", "fineweb/code:c4.braces<=off ann:x>=3", "fineweb/code:c4.braces<=off rule 1"),
         ("13_mix", "weights", "ann=0.7 rest=0.3", "#1=0.7 rest=0.3"),
         ("99_own", "threshold", "ann", "text 1 (3)"),
+        ("99_own", "secret", "4155559999", "text 1 (10)"),
+        ("10_read", "inputs", "13800138000", "text 1 (11)"),
+        ("13_mix", "budget", "500M", "500M"),
+        ("11_clean", "limits", "13800138000>=3 fineweb/code:13800138000<=1", "rule 1 rule 2"),
+        ("11_clean", "rules", "13800138000", "rule 1"),
+        ("13_mix", "weights", "13800138000=0.7 13800138000", "#1=0.7 text 1"),
     ],
 )
 def test_values_of_parameters(notebook: str, name: str, value: object, said: object) -> None:
     assert Disguise().value(notebook, name, value) == said
+
+
+@pytest.mark.parametrize("name", ["13800138000", "near_dedup.13800138000", "too_long:1", "2024-01-01", "４２"])
+def test_a_name_of_digits_is_nobodys_but_its_owners(name: str) -> None:
+    disguise = Disguise(names=True)
+    assert disguise.ours(name, "reason") == "reason 1"
+    assert Disguise().notebook(f"11_clean/{name}") == "11_clean/#1"
+    assert name not in Disguise()._output(f"data/15_pack/{name}.bin")
+    assert Disguise()._output("data/15_pack/shard-00012.bin") == "15_pack/shard-00012.bin"
+    told = Disguise().alert(
+        Alert("bad", "source", dict.fromkeys(("source", "reason", "stage", "notebook", "what"), name))
+    )
+    assert name not in told.values.values()
+    ledger = Ledger()
+    ledger.add("read", "dropped", name, name, documents=1)
+    assert name not in Disguise().ledger(ledger).to_json()
+
+
+def test_a_number_is_no_digest_and_no_version() -> None:
+    disguise = Disguise()
+    setting = [Changed("", "sha256", one, other) for one, other in [("13800138000" * 3, "1" * 20), ("ab" * 32, 7)]]
+    assert [(found.one, found.other) for found in map(disguise._setting, setting)] == [
+        ("text 1", "text 2"), ("ab" * 6, 7),
+    ]  # fmt: skip
+    told = {"numpy": "2.4.6", "torch": "2.9.0+cu128", "pandas": "13800138000", "datasets": "4.1 by ann"}
+    assert [name for name in told.items() if _is_version(name)] == [("numpy", "2.4.6"), ("torch", "2.9.0+cu128")]
 
 
 def test_a_ledger_keeps_its_numbers_and_balance() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prep_lib.documents import MEASURED, Documents, numbers_dtype
+from prep_lib.documents import MEASURED, Documents, numbers_dtype, sampled
 from prep_lib.errors import BadInput
 from prep_lib.pipeline import draw, run_files
 
@@ -38,6 +38,17 @@ def test_a_sample_is_drawn_over_all_parts(folder: Path) -> None:
     assert len(drawn) == 3
     assert drawn == [doc.id for doc in found if doc.id in drawn]
     assert {doc.id for doc in draw(folder, 2)} < set(drawn)
+
+
+def test_what_is_made_of_a_sample_is_one_wherever_it_lies(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(json.dumps({"text": f"number {at}"}) + "\n" for at in range(40)))
+    for home in (str(tmp_path), "memory://sampled"):
+        run_files([], path, f"{home}/a", sample=10, engine="inline")
+        run_files([], f"{home}/a", f"{home}/b", engine="inline")
+        assert [Documents(f"{home}/{name}").contents["sample"] for name in "ab"] == [0.25, 0.25]
+        part = f"{home}/a/part-00000.jsonl.zst"
+        assert [sampled(one) for one in (part, [f"{home}/b", path], path, f"{home}/none", [])] == [0.25, 0.25, 1, 1, 1]
 
 
 def test_a_damaged_part_is_one_error_line(folder: Path) -> None:

@@ -61,7 +61,8 @@ def cells(ws, *given):
     ("text", "found"),
     [
         ("0.8,0.85", ["0.8", "0.85"]), ("'en=a,b',c", ["en=a,b", "c"]), ('"a,b"', ["a,b"]), ("a b,c d", ["a b", "c d"]),
-        (r"x\\n,y", [r"x\\n", "y"]), ("'',a", ["", "a"]), ("say 'a' twice", ["say 'a' twice"]), ("", [""]),
+        (r"x\\n,y", [r"x\\n", "y"]), ("'',a", ["", "a"]), ("'',',,'", ["", ",,"]), ("say 'a' twice", ["say 'a' twice"]),
+        ("", [""]),
     ],
 )  # fmt: skip
 def test_values_stand_apart_by_commas_outside_of_quotes(text, found):
@@ -82,6 +83,9 @@ def test_every_combination_comes_once_and_the_rest_stays():
         (["11.n=1"], "no -p has several values"),
         ([], "no -p has several values"),
         (["11.n=1,1"], "a value stands there twice"),
+        (["11.n=,", "12_c.n=1,2"], "nothing stands between two commas"),
+        (["11.n=1,,'a,,b'"], "nothing stands between two commas"),
+        (["11.n=1, "], "nothing stands between two commas"),
         (["11.n='1,2"], "quote a value that holds a comma"),
         (["n=1,2"], "write notebook.name=value"),
         (["99.n=1,2"], "unknown notebook"),
@@ -112,6 +116,9 @@ def test_what_does_not_differ_is_done_once_and_every_run_is_whole(ws, done):
     first, second = every[0].run, every[1].run
     assert os.path.samefile(first.folder / "data/11_b/rows", second.folder / "data/11_b/rows")
     assert record(Run(ws, second.name, "11_b"))["shared"] == first.name
+    said = f"Made in run {first.name} and shared with this one"
+    pages = [(run.folder / "reports/11_b.html").read_text("utf-8") for run in (first, second)]
+    assert [said in page for page in pages] == [False, True]
     for cell in every:
         assert sorted(path.name for path in (cell.run.folder / "reports").glob("1*.html")) == [
             "10_a.html", "11_b.html", "12_c.html",
@@ -181,7 +188,7 @@ def test_runs_stand_beside_each_other_differences_first(ws, done):
     target = page(every, {every[0].run.name: f"{ws}/in.jsonl <b>"}, ws / "runs" / "r-matrix.html")
     html = target.read_text("utf-8")
     assert "<h1>3 combinations side by side</h1>" in html
-    assert 'href="r-n-8/reports/index.html"' in html
+    assert 'href="r-12.n-8/reports/index.html"' in html
     assert "in.jsonl &lt;b&gt;" in html
     assert str(ws) not in html
     assert "种组合对比" in page(cells(ws, "12.n=8,7", "10.lang=zh"), {}, target).read_text("utf-8")

@@ -19,6 +19,7 @@ from prep_lib.errors import BadInput, BadParameter, BadRecord, NoSpace, RunLocke
 from prep_lib.ledger import Ledger
 from prep_lib.pipeline import draw, original, run_files
 from prep_lib.record import Cut, Document, Drop
+from prep_lib.text.quality import Quality
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,6 +358,13 @@ def test_a_judge_may_reuse_its_array_and_must_name_its_reasons(tmp_path: Path) -
     assert Documents(tmp_path / "out").numbers("length")["length"].tolist() == [2, 1]
     with pytest.raises(BadParameter, match="length dropped for 'too_long', which is none of its reasons"):
         run_files([Reuses(most=1)], source, tmp_path / "out", engine="inline")
+
+
+def test_a_judge_that_measures_nothing_keeps_what_it_meets(tmp_path: Path) -> None:
+    source = write(tmp_path / "a.jsonl", ["ab", "c"])
+    ledger = run_files([Quality(rules="other=pass en=pass", force=True)], source, tmp_path / "out", engine="inline")
+    assert ledger.total("quality", "kept") == 2
+    assert len(Documents(tmp_path / "out").numbers("quality")) == 2
 
 
 def test_any_text_may_stand_where_a_language_is_expected(tmp_path: Path) -> None:

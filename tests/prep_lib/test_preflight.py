@@ -13,8 +13,8 @@ from toy_runs import write_cell
 
 from prep_lib import preflight as checks
 from prep_lib.preflight import preflight
-from prep_lib.recipes import read
-from prep_lib.workspace import MARKER, Run, append_event
+from prep_lib.recipes import parameters, read
+from prep_lib.workspace import CHECKOUT, MARKER, Run, append_event
 
 
 @pytest.fixture(name="ws")
@@ -117,6 +117,57 @@ def test_a_notebook_depends_on_what_is_read_of_a_model_and_on_other_runs(ws):
     assert [path.name for path in checks.inputs(step, Run(ws, "r"))] == [
         "chat_template.jinja", "tokenizer.json", "manifest.json",
     ]  # fmt: skip
+
+
+#: Texts that name nothing to read. Whoever gives a notebook a new parameter says here, or in `preflight.READS`, which.
+NAMES_NOTHING = {
+    "answers", "binary", "benchmark_fields", "budget", "columns", "country", "document", "engine", "extractor",
+    "format", "hash_text", "keep", "keep_languages", "keep_rejected", "key", "labels", "lang", "language_fields",
+    "like", "limits", "memory_budget", "mix_unit", "nan", "output_dir", "packing", "pii_action", "pii_kinds", "prefix",
+    "processor", "renumbered", "run", "shingle", "source_field", "special_tokens", "strategy", "strategy_params",
+    "tail", "temp_dir", "text_field", "too_long", "unit", "unlike", "weights",
+}  # fmt: skip
+
+
+def test_of_every_text_a_notebook_asks_for_it_is_known_whether_it_names_something_to_read():
+    found = [parameters(path) for path in sorted((CHECKOUT / "notebooks").glob("*.ipynb"))]
+    texts = {name for asked in found for name, one in asked.items() if isinstance(one.default, str)}
+    assert texts == NAMES_NOTHING | set(checks.READS)
+    assert not NAMES_NOTHING & set(checks.READS)
+
+
+def asked(ws, **given):
+    """Return the files, by name, that a notebook with these parameters depends on."""
+    write_cell(ws, "20_b", "".join(f'{name} = ""  # what\n' for name in (*given, "run")))
+    (ws / "r.yaml").write_text(json.dumps({"notebooks": [{"20_b": given}]}))
+    (step,) = read(ws / "r.yaml", ws).steps
+    return [path.name for path in checks.inputs(step, Run(ws, "r"))]
+
+
+def test_everything_that_names_something_to_read_is_looked_for(ws):
+    """Whatever kind it is of: a file, a folder, a folder of shards, a run, code."""
+    folder = Run(ws, "one").folder
+    for name in ("executed/15_pack.json", "data/15_pack/manifest.json", "data/15_pack/.prep/owner.json"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    (ws / "mine.yaml").touch()
+    told = {"rules": "en=mine.yaml", "plugins": "mine.yaml", "process_func": "mine.yaml:make"}
+    for name in checks.READS:
+        meant = "one" if name in ("shards", "other") else told.get(name, "mine.yaml")
+        wanted = ["manifest.json", "15_pack.json"] if name in ("shards", "other") else ["mine.yaml"]
+        assert asked(ws, **{name: meant}) == wanted, name
+
+
+def test_of_a_folder_everything_counts_and_nothing_hidden(ws):
+    for name in ("web/a.html", "web/deep/b.warc", "web/.prep/owner.json", "c.html"):
+        (ws / name).parent.mkdir(parents=True, exist_ok=True)
+        (ws / name).touch()
+    assert asked(ws, inputs="web") == ["a.html", "b.warc"]
+    assert asked(ws, inputs="c.html web") == ["c.html", "a.html", "b.warc"]
+    assert asked(ws, inputs=f"file://{ws}/web file://{ws}/*.html") == ["c.html", "a.html", "b.warc"]
+    # What nobody can look at stands for itself, and so does a run that is yet to be found.
+    assert asked(ws, inputs="nowhere://a/b.jsonl") == ["b.jsonl"]
+    assert asked(ws, other="before") == ["before"]
 
 
 def test_a_file_name_with_a_blank_is_one_name(ws):

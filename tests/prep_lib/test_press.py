@@ -14,9 +14,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from toy_runs import instantly, page, pressed, workspace, write_notebook
+from toy_runs import instantly, page, pressed, workspace, write_cell, write_notebook
 
-from prep_lib import press
+from prep_lib import press, remote
 from prep_lib.errors import NotebookFailed
 from prep_lib.files import digest
 from prep_lib.pipeline import run_files
@@ -70,7 +70,7 @@ def test_a_second_run_executes_nothing_and_a_change_only_what_it_touches(ws):
     (run.folder / "data/10_a/a").unlink()
     executed, told, _ = pressed(ws, "10_a", "11_b", given=["10_a.n=5", "11_b.n=4"])
     assert executed == ["10_a", "11_b"]
-    assert told[0] == "10_a: runs: n 3 -> 5; outputs are missing or cut"
+    assert told[0] == "10_a: runs: n 3 -> 5; outputs are missing or changed"
     assert told[2] == "11_b: runs, because 10_a is new"  # what is built on it runs too
     assert (run.folder / "reports/index.html").read_bytes() != index
 
@@ -108,10 +108,10 @@ def test_why_each_would_run_is_told_without_running_any(ws):
 def test_a_run_says_when_it_begins_what_it_holds_and_how_it_ended(ws, monkeypatch):
     monkeypatch.setattr(press.engine, "memory_limit", lambda: 8_000)
     write_notebook(ws, "10_a")
-    run = pressed(ws, "10_a", like=["--on-done", "say it"])[2]
+    run = pressed(ws, "10_a", like=["--to", "a b"])[2]
     story = journal(run)
     assert (story.state, story.process, story.limit, story.plan) == ("done", os.getpid(), 8_000, ("10_a",))
-    assert story.again == "prep run runs/r/recipe.yaml --on-done 'say it'"
+    assert story.again == "prep run runs/r/recipe.yaml --to 'a b'"
     # Written when it has grown by a twentieth, so that many hours take no more lines than one.
     grown = [event["bytes"] for event in read_events(run.folder)[0] if event.get("event") == "memory"]
     assert story.memory == max(grown, default=None)
@@ -134,6 +134,49 @@ def test_an_input_that_changed_is_seen(ws):
     _, told, run = pressed(ws, "10_a")
     assert told[0] == "10_a: runs: inputs of in.jsonl"
     assert "in.jsonl" in page(run, "index")
+
+
+def test_what_lies_behind_an_address_is_told_by_its_version_or_read(ws, monkeypatch):
+    instantly(monkeypatch, {"10_a": lambda values, run: None})
+    write_cell(ws, "10_a", 'inputs = ""  # addresses\nrun = ""  # the latest')
+    store = f"file://{ws.parent}"
+    (ws.parent / "in.jsonl").write_text("{}\n")
+    (ws.parent / "web").mkdir()
+    (ws.parent / "web/a.html").write_text("one")
+    given = [f"10_a.inputs={store}/in.jsonl {store}/web"]
+
+    def told():
+        return pressed(ws, "10_a", given=given)[1][0]
+
+    assert told() == "10_a: runs for the first time"
+    assert told().startswith("10_a: skipped")
+    (ws.parent / "in.jsonl").write_text("[]\n")
+    assert told() == "10_a: runs: inputs of in.jsonl"
+    (ws.parent / "web/b.html").write_text("two")
+    assert told() == "10_a: runs: inputs of b.html"
+    assert told().startswith("10_a: skipped")
+    # A store that tells no version: what is there is read.
+    monkeypatch.setattr(remote, "_stamp", lambda about: [about["size"], 0])
+    assert told().startswith("10_a: runs: inputs of ")
+    assert told().startswith("10_a: skipped")
+    (ws.parent / "web/b.html").write_text("owt")
+    assert told() == "10_a: runs: inputs of b.html"
+    # What cannot be looked at is not known to be the same.
+    (ws.parent / "in.jsonl").unlink()
+    assert told() == told() == "10_a: runs: inputs of in.jsonl"
+
+
+def test_what_was_written_over_by_hand_is_seen_whatever_its_size(ws, monkeypatch):
+    instantly(monkeypatch, dict.fromkeys(("10_a", "11_b"), lambda values, run: (run.data / "rows").write_text("ab")))
+    for name in ("10_a", "11_b"):
+        write_notebook(ws, name)
+    written = pressed(ws, "10_a", "11_b")[2].folder / "data/10_a/rows"
+    os.utime(written)  # touched, and read: it is the same
+    assert pressed(ws, "10_a", "11_b")[0] == []
+    written.write_text("ba")
+    os.utime(written, (1, 1))
+    executed, told, _ = pressed(ws, "10_a", "11_b")
+    assert (executed, told[0]) == (["10_a"], "10_a: runs: outputs are missing or changed")
 
 
 # ── failing ──

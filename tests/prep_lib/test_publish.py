@@ -45,6 +45,17 @@ def test_all_but_what_is_hidden_arrives_and_is_not_sent_again(tmp_path: Path) ->
     assert publish(home, URL).sent == 0
 
 
+def test_where_a_store_tells_no_version_everything_is_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("prep_lib.remote._TOLD", ())
+    home = written(tmp_path)
+    publish(home, URL)
+    (Remote(URL) / FILES[1]).write_text("x" * len(FILES[1]))
+    assert publish(home, URL).sent == 5
+    assert (Remote(URL) / FILES[1]).read_text() == FILES[1]
+
+
 def test_what_calls_a_folder_complete_comes_last_and_goes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

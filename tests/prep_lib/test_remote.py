@@ -11,16 +11,20 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import fsspec
 import numpy as np
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
+from fsspec import AbstractFileSystem
+from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,14 +37,19 @@ from prep_lib.engine import Task, listen, lock, run_tasks
 from prep_lib.errors import BadInput, BadParameter, PrepError, RunLocked, StoreFailed
 from prep_lib.pipeline import run_files
 from prep_lib.remote import Remote, place, without_secrets
-from prep_lib.shards.npz import NpzWriter
+from prep_lib.shards.h5 import IOHandler
+from prep_lib.shards.manifest import read_manifest
+from prep_lib.shards.npz import NpzReader, NpzWriter
 from prep_lib.shards.verify import verify
+from prep_lib.shuffle.audit import read_rows
 from prep_lib.shuffle.shuffle_npz import shuffle_npz
 from prep_lib.shuffle.subsample import subsample
 from prep_lib.source.export import export_dataset
+from prep_lib.text.classifier import Classifier
 from prep_lib.text.exact_dedup import ExactDedup
 from prep_lib.text.near_dedup import NearDedup
 from prep_lib.text.normalize import Normalize
+from prep_lib.text.presets import load_rules
 from prep_lib.tokens.tokenizer import AutoTokenizer
 from prep_lib.trace import trace
 
@@ -163,6 +172,120 @@ def test_a_copy_follows_its_object_and_goes_with_its_folder(far: Remote) -> None
     assert fs.local("here.bin") == Path("here.bin")
 
 
+def test_a_copy_that_is_asked_for_is_not_forgotten(far: Remote) -> None:
+    (far / "in/a.bin").write_bytes(b"one")
+    copy = fs.local(far / "in/a.bin")
+    old = time.time() - 2 * remote.FORGOTTEN
+    os.utime(copy.parent, (old, old))
+    assert fs.local(far / "in/a.bin") == copy
+    remote.forget_copies(far / "elsewhere")
+    assert copy.exists()
+    os.utime(copy.parent, (old, old))
+    remote.forget_copies(far / "elsewhere")
+    assert not copy.exists()
+
+
+def test_a_copy_that_began_before_a_change_does_not_stay(far: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older download that ends while a newer one is marked: the newer one has to wait for it."""
+    path, get, began, go_on = far / "in/x.bin", Remote.get, threading.Event(), threading.Event()
+    path.write_bytes(b"OLD!")
+
+    def slow(self: Remote, file: Path) -> None:
+        get(self, file)
+        began.set()
+        assert go_on.wait(60)
+
+    monkeypatch.setattr(Remote, "get", slow)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(fs.local, path)
+        assert began.wait(60)
+        began.clear()
+        path.write_bytes(b"NEW!")
+        second = threads.submit(fs.local, path)
+        # It has not begun to copy: the first one holds the lock until its own copy is marked.
+        assert not began.wait(0.2)
+        go_on.set()
+        assert first.result() == second.result()
+    assert fs.local(path).read_bytes() == b"NEW!"
+
+
+# Versions
+
+
+@pytest.mark.parametrize("word", ["ETag", "etag", "Last-Modified", "Content-MD5", "mtime", "modify", "updated"])
+def test_a_version_is_told_in_many_words(word: str) -> None:
+    stamps = [remote._stamp({"name": "a", "size": 3, word: told}) for told in ("one", "two", "one")]
+    assert stamps[0] == stamps[2] != stamps[1]
+    assert stamps[0][0] == stamps[1][0] == 3
+    assert 0 not in (stamps[0][1], stamps[1][1])
+
+
+def test_when_an_object_was_written_is_read_from_what_the_store_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = {
+        "a": {"Last-Modified": "Mon, 30 Nov 2026 12:00:01 GMT"}, "b": {"mtime": 5}, "c": {"etag": "x"},
+        "d": {"LastModified": datetime(2026, 11, 30, 12, tzinfo=UTC)}, "e": {"updated": "what"},
+    }  # fmt: skip
+    monkeypatch.setattr(Remote, "listing", lambda self: there)
+    told = remote.written(place("s3://bucket"))
+    assert (told["a"] - told["d"], told["b"], told["c"], told["e"]) == (1.0, 5.0, 0.0, 0.0)
+
+
+def test_what_a_listing_does_not_tell_is_asked_for(far: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing of web pages holds names alone."""
+    for name in ("a", "b"):
+        (far / name).write_text(name)
+    stamps, find = {name: remote.stamp(place(far / name)) for name in ("a", "b")}, MemoryFileSystem.find
+
+    def bare(self: Any, *args: Any, **options: Any) -> Any:
+        return {name: {"name": name, "size": None, "type": "file"} for name in find(self, *args, **options)}
+
+    monkeypatch.setattr(MemoryFileSystem, "find", bare)
+    assert remote.stamps([f"{far}/a", f"{far}/b"]) == {f"{far}/{name}": found for name, found in stamps.items()}
+    there, size = remote.stamps_in(place(far)), remote.sizes(place(far))
+    assert (there("a"), there("z"), size("a"), size("z")) == (stamps["a"], None, 1, None)
+
+
+def test_of_a_store_that_tells_no_version_everything_is_read_again(
+    tmp_path: Path, far: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_TOLD", ())
+    source, out = far / "in/a.jsonl", far / "out"
+    for text in ("AAAA", "BBBB"):
+        source.write_text(json.dumps({"text": text}) + "\n")
+        assert fs.stamp(source)[1] == 0
+        for _ in range(2):
+            run_files([], str(source), str(out), **SILENT)
+            assert [doc.text for doc in Documents(out)] == [text]
+    source.write_bytes(b"one")
+    assert fs.local(source).read_bytes() == b"one"
+    source.write_bytes(b"two")
+    assert fs.local(source).read_bytes() == b"two"
+    assert fs.as_written(source, fs.stamp(source), hashlib.sha256(b"two").hexdigest())
+    assert not fs.as_written(source, fs.stamp(source), hashlib.sha256(b"one").hexdigest())
+    assert fs.harmed(place(far / "in"), {"a.jsonl": [*fs.stamp(source), hashlib.sha256(b"one").hexdigest()]}) == {
+        "a.jsonl"
+    }
+
+
+def test_shards_in_a_store_that_tells_no_version_are_looked_at(
+    tmp_path: Path, far: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "_TOLD", ())
+    npz(tmp_path / "npz")
+    for work in (lambda: shuffle_npz(tmp_path / "npz", f"{far}/out", shard_size=16, **SILENT),
+                 lambda: subsample(tmp_path / "npz", f"{far}/drawn", num_samples=9, **SILENT)):  # fmt: skip
+        work()
+        whole = tree(far)
+        name = next(name for name in whole if name.endswith(".npz"))
+        data = bytearray((far / name).read_bytes())
+        data[len(data) // 3] ^= 255
+        (far / name).write_bytes(bytes(data))
+        assert tree(far) != whole
+        work()
+        assert tree(far) == whole
+        remote.remove_folder(place(far))
+
+
 # The same bytes
 
 
@@ -199,6 +322,31 @@ def test_every_function_writes_the_bytes_it_writes_here_and_once(tmp_path: Path,
     # What tells of an earlier run's end is taken away and laid down again; nothing is read or made anew.
     assert not [name for name in again if name.endswith((".zst", ".bin", ".npz", ".h5")) and "rejected" not in name]
     assert not [name for name in far.listing() if "/tmp/" in name or "/owners/" in name]
+
+
+def test_what_is_written_behind_an_address_lies_there_and_is_read_there(
+    tmp_path: Path, far: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing takes an address for a path of this machine, where it would be a folder called memory:."""
+    monkeypatch.chdir(tmp_path)
+    saved = IOHandler.save_h5(str(far), "rows", {"ids": [np.arange(3), np.arange(2)]})
+    assert saved == far / "rows.h5"
+    assert [row.tolist() for row in IOHandler.load_h5(str(saved), share_memory=False)["ids"]] == [[0, 1, 2], [0, 1]]
+    with NpzWriter(f"{far}/n.npz") as writer:
+        writer.array("ids", np.arange(4))
+    assert NpzReader(f"{far}/n.npz").rows == 4
+    trained = Classifier.train([(f"{word} {at}", word) for at in range(40) for word in ("dog", "cat")], label="cat")
+    trained.save(f"{far}/cats")
+    assert Classifier.load(f"{far}/cats") == trained
+    (far / "mine.yaml").write_text("name: mine\nrules:\n- {signal: words, low: 20}\n")
+    assert load_rules(f"{far}/mine.yaml").name == "mine"
+    documents(far / "in.jsonl")
+    model = AutoTokenizer()
+    model.train(texts(), vocab_size=300)
+    for packing, form in (("concat", "bin"), ("best_fit", "npz")):
+        build_shards(str(far / "in.jsonl"), f"{far}/{form}", model, 64, packing=packing, format=form, **SILENT)
+        assert read_rows(f"{far}/{form}").shards == [one["sequences"] for one in read_manifest(far / form)["shards"]]
+    assert [*tmp_path.iterdir()] == [*remote.own_corner().iterdir()] == []
 
 
 def test_a_run_asks_for_listings_not_for_every_file(far: Remote, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,6 +519,42 @@ def test_a_store_that_says_no_is_one_clear_line(tmp_path: Path, error: Exception
         assert "secret" not in str(caught.value)
         assert "9000" not in str(caught.value)
         assert str(caught.value).endswith("what was finished is kept: set it right and run the same command again")
+
+
+def test_an_error_in_the_middle_of_an_object_is_told_like_one_at_its_beginning(
+    tmp_path: Path, far: Remote, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (far / "a.jsonl").write_bytes(b'{"text": "one of many lines"}\n' * 100_000)
+    read = MemoryFile.readinto
+
+    def break_off(self: Any, buffer: Any) -> int:
+        if self.tell() > 2**20:
+            raise RuntimeError("403, message='Forbidden', url='https://k:verysecret@inside.example/b?X=1'")
+        return int(read(self, buffer))
+
+    monkeypatch.setattr(MemoryFile, "readinto", break_off, raising=False)
+    with pytest.raises(StoreFailed, match=r"cannot read memory://store/a b/a.jsonl: RuntimeError .403") as caught:
+        run_files([], str(far / "a.jsonl"), tmp_path / "out", **SILENT)
+    assert "inside.example" not in str(caught.value)
+    assert str(caught.value).endswith(remote.WHAT_TO_DO)
+
+
+class HandingOn(AbstractFileSystem):
+    """Hands every option on to something that does not know ours, as SFTP does."""
+
+    protocol, cachable = "handing", False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        (lambda host="": host)(**options)
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        return b"what is there"
+
+
+def test_a_file_system_that_hands_its_options_on_is_opened() -> None:
+    fsspec.register_implementation("handing", HandingOn, clobber=True)
+    assert Remote("handing://store/a").read_bytes() == b"what is there"
 
 
 def test_what_is_not_installed_or_not_known_is_said() -> None:

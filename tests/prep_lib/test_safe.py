@@ -12,6 +12,7 @@ from attacks import ATTACKS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from prep_lib.cluster import KINDS, parse
 from prep_lib.safe import Mask, safe_html
 
 
@@ -74,11 +75,35 @@ def test_what_was_made_harmless_is_harmless_and_stays_as_it_is(parts):
     assert not re.search(r"<(?:script|iframe|object|embed|form|textarea|base|link|meta|style)\b", once)
 
 
+def test_a_character_nobody_sees_does_not_end_a_drawing():
+    assert safe_html("<svg><text>a\u202eb&#x202e;</text></svg>") == "<svg><text>a[U+202E]b[U+202E]</text></svg>"
+
+
+@pytest.mark.parametrize("address", ["gpu01.corp:1", "tcp://gpu01.corp:1", "tls://gpu01.corp:1", "[gpu01.corp]:1"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_address_the_engine_takes_is_no_address_in_a_text(kind, address):
+    if kind == "dask" or "://" not in address:
+        assert parse(f"{kind}:{address}") == (kind, address)
+    for text in (f"{kind}:{address}", f"engine=&#x27;{kind}:{address}&#x27;", f"worker of {kind} at {address}: gone"):
+        assert "gpu01" not in Mask(Path("/ws/dir"))(text)
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("/home/ann/x", "~/x"), ("/root/x", "~/x"), ("C:\\Users\\ann\\x", "~\\x"), ("/ws/dir/runs/a", "runs/a"),
         ("https://ann:pw@a.b/c", "https://a.b/c"), ("dask:tcp://node-7:8786", "dask:tcp://host"),
+        ("dask:tls://gpu01.corp:8786", "dask:tls://host"), ("engine='dask:gpu01.corp:8786'", "engine='dask:host'"),
+        ("dask:[fe80::1]:8786", "dask:host"), ("dask:ann@gpu01:8786", "dask:host"),
+        ("ray:ray://head:10001", "ray:ray://host"), ("ray:[::1]:6379", "ray:host"),
+        ("engine: no dask answers at gpu01:8786: gone", "engine: no dask answers at host: gone"),
+        ("engine: worker tls://10.0.0.7:1 of dask at gpu01:8786: it", "engine: worker tls://host of dask at host: it"),
+        ("engine: worker 10.0.0.7 (ab) of ray at 10.0.0.1:6379: it", "engine: worker host (ab) of ray at host: it"),
+        ("engine: worker gpu07.corp: it", "engine: worker host: it"),
+        ("prep run a --address gpu01:8786", "prep run a --address host"),
+        ("sftp://bob@nas.corp:22/a/b", "sftp://host/a/b"), ("hdfs://nn.corp/a", "hdfs://host/a"),
+        ("bob@gpu01.corp:/data/x", "user@host:/data/x"), ("bob@c.d: hello", "bob@c.d: hello"),
+        ("s3://bucket/a https://a.b/c", "s3://bucket/a https://a.b/c"), ("task: 3 at 10:30", "task: 3 at 10:30"),
         ("ray:head:6379", "ray:host"), ("/data/ann/x", "/data/user/x"), ("ann@a.b ann", "user@a.b ann"),
         ("Traceback (most recent call last):\n  File 'a'\n    x\nValueError: y", "ValueError: y"),
         ("/ws/dir", ""), ("/ws/dir2/a", "/ws/dir2/a"), ("ab-1x", "ab-1x"), ("at ab-1.", "at host."),

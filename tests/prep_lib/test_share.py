@@ -6,14 +6,20 @@ import base64
 import html
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
+from toy_runs import instantly, workspace, write_cell
 from toy_twins import CANARIES, TEXT, twins
 
+from prep_lib.alerts import Alert
 from prep_lib.comparison import compare_runs
 from prep_lib.errors import BadParameter
+from prep_lib.ledger import Ledger
 from prep_lib.markup import Html
+from prep_lib.press import run_recipe
+from prep_lib.recipes import read
 from prep_lib.share import Section, fit, share
 from prep_lib.workspace import Run
 
@@ -59,8 +65,63 @@ def test_no_word_of_the_data_leaves(runs: tuple[Run, Run], tmp_path: Path, sampl
             assert b"/home/" not in file.read_bytes()
 
 
+DIGITS = ("13800138000", "4155550001", "4155550002", "4155550003", "4155559999")
+
+
+def test_no_name_of_digits_leaves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources, reasons, stages, files, folders and parameters may all be somebody's number."""
+    ws = workspace(tmp_path)
+    write_cell(ws, "10_read", 'run = ""  # which\nn = 4  # rows\nmine = ""  # anything\n')
+
+    def work(values: dict[str, Any], run: Run) -> None:
+        ledger = Ledger(stages=["read", DIGITS[1]])
+        for stage in ledger.stages:
+            for flow, n in {"in": 200, "dropped": 150 + values["n"], "failed": 1, "kept": 49 - values["n"]}.items():
+                ledger.add(stage, flow, DIGITS[0], DIGITS[2] if flow in ("dropped", "failed") else "", documents=n)
+        (run.data / "ledger.json").write_text(ledger.to_json())
+        (run.data / DIGITS[3]).mkdir()
+        (run.data / DIGITS[3] / f"{DIGITS[1]}.bin").write_bytes(b"x")
+
+    instantly(monkeypatch, {"10_read": work})
+    runs = [Run(ws, "r"), Run(ws, "s")]
+    (ws / "r.yaml").write_text("notebooks: [10_read]")
+    for run, given in zip(runs, ((), ("10.n=7", f"10.mine=/home/ann/{DIGITS[4]}")), strict=True):
+        run_recipe(read("r.yaml", ws, given), run, tell=lambda _: None)
+    for samples in ("none", "masked", "full"):
+        for number, (one, other) in enumerate((runs, runs[::-1])):
+            for file in share(one, compare_runs(one, other), samples=samples, out=tmp_path / f"{samples}{number}.html"):
+                seen = [name for name in DIGITS if name.encode() in file.read_bytes()]
+                assert bool(seen) == (samples == "full"), (file, seen)
+                assert b"/home/ann" not in file.read_bytes(), file
+
+
+def test_the_page_of_pdf_keeps_the_worst_warnings_and_that_it_is_a_sample(
+    runs: tuple[Run, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook = {"notebook": "12_dedup"}
+    found = [Alert("bad", "failed", notebook | {"text": f"cause {n}", "again": "x"}) for n in range(5)]
+    found += [Alert("bad", "more", {"n": 40}), Alert("bad", "reveal", notebook), *[Alert("warn", "pii", notebook)] * 3]
+    found += [Alert("warn", "sample", notebook | {"n": n}) for n in (3, 4)] + [Alert("warn", "built_in", {})]
+    monkeypatch.setattr("prep_lib.share.alerts", lambda _: found)
+    everywhere = ["And 40 more", "12_dedup read only a sample of 3", "5 more warnings stand in the page"]
+    for samples, told in (("full", [*everywhere, "cause 4", "text from this machine"]), ("masked", everywhere)):
+        pdf = share(runs[0], samples=samples, out=tmp_path / f"{samples}.html")[1].read_bytes()
+        for part in told:
+            assert part.encode() in pdf, part
+        assert b"sample of 4" not in pdf
+        assert b"reveal" not in pdf
+    few = found[-3:]
+    monkeypatch.setattr("prep_lib.share.alerts", lambda _: few)
+    assert b"more warnings" not in share(runs[0], samples="full", out=tmp_path / "few.html")[1].read_bytes()
+    few.insert(0, Alert("bad", "more", {"n": 40}))
+    monkeypatch.setattr("prep_lib.share.WARNINGS", 0)
+    assert b"41 more warnings" in share(runs[0], samples="full", out=tmp_path / "some.html")[1].read_bytes()
+
+
 def test_full_shows_the_texts_and_so_the_test_can_fail(runs: tuple[Run, Run], tmp_path: Path) -> None:
     page, _ = share(runs[0], compare_runs(*runs), samples="full", out=tmp_path / "full.html")
+    assert b"secret.jsonl" in page.read_bytes()
+    assert b"/home/" not in page.read_bytes()
     assert leaks(page.read_bytes()) == set(CANARIES)
     assert leaks(TEXT.encode()) == set(CANARIES)
     assert leaks(base64.b64encode(TEXT.encode())) == set(CANARIES)
@@ -80,7 +141,7 @@ def test_masked_shows_shapes_and_none_shows_none(runs: tuple[Run, Run], tmp_path
     assert shape not in none
     assert "某某" not in none
     for page in (masked, none):
-        assert "too_short" in page
+        assert "too_few_chars" in page
         assert "reason 1" in page
         assert "quetz" not in page
 

@@ -36,7 +36,9 @@ def test_numbers_come_back_and_texts_are_no_formulas(rows):
     ("value", "cell"),
     [
         ("=1+1", "'=1+1"), ("+a", "'+a"), ("-a", "'-a"), ("@a", "'@a"), ("\t=1", "→=1"), ("＝1", "'＝1"), ("-5", "-5"),
-        ("1,200", "1200"), ("12.5 %", "0.125"), ("–", ""), (None, ""), (True, "true"), ("007", "007"),
+        ("1,200", "1,200"), ("12.5 %", "12.5 %"), ("1.10", "1.10"), ("1e5", "1e5"), ("-1e5", "-1e5"), ("2024", "2024"),
+        ("-1+1", "'-1+1"), (number(1200), "1200"), (number(2**60 + 1), str(2**60 + 1)),
+        ("–", ""), (None, ""), (True, "true"), ("007", "007"),
         (percent(1, 3), "0.3333333333333333"), (size(45_678_901), "45678901"), (number(2.0), "2"),
         ("a\x00\u202e\ud800", "a[U+0000][U+202E][U+D800]"),
     ],
@@ -62,6 +64,37 @@ def test_links_stand_beside_the_tables_and_lead_to_their_numbers(tmp_path):
     assert list((tmp_path / "csv").iterdir()) == []
     assert links("<p>a</p>", sheets, "1") == "<p>a</p>"
     assert links(one, None, "1") == one
+
+
+def test_a_text_that_looks_like_a_number_is_a_text_in_every_column(tmp_path):
+    rows = [
+        ["007", "1.10", 1200, "1,200"],
+        ["2024", number(2.5, 2), percent(1, 8), "12.5 %"],
+        [12345, 2**60 + 1, "7", ""],
+    ]
+    links(safe_html(table(["2024", "a", "b", "c"], rows)), Sheets(tmp_path, "p"), "t")
+    assert read((tmp_path / "csv/p-t-1.csv").read_text())[:4] == [
+        ["2024", "a", "b", "c"], ["007", "1.10", "1200", "1,200"], ["2024", "2.5", "0.125", "12.5 %"],
+        ["12345", str(2**60 + 1), "7", ""],
+    ]  # fmt: skip
+
+
+def test_a_table_of_somebody_else_stays_as_it_is_written(tmp_path):
+    import pandas as pd
+
+    told = pd.DataFrame({"source": ["007", "1.10", "1,5"], "n": [1, 22, 333]}, index=["1.0", "2e3", "x"])
+    links(safe_html(told.to_html()), Sheets(tmp_path, "p"), "t")
+    assert read((tmp_path / "csv/p-t-1.csv").read_text())[1:] == [
+        ["1.0", "007", "1"], ["2e3", "1.10", "22"], ["x", "1,5", "333"],
+    ]  # fmt: skip
+
+
+def test_a_part_of_a_bar_keeps_its_name_and_a_share_its_value(tmp_path):
+    drawn = bar([Part("d0", 42, "2024 42"), Part("d1", 3, "web 2 1,003"), Part("d2", 1, "asked 12.5 %")], 100, "1.10")
+    links(safe_html(drawn), Sheets(tmp_path, "p"), "t")
+    assert read((tmp_path / "csv/p-t-bars.csv").read_text())[1:] == [
+        ["1.10", "2024", "42"], ["1.10", "web 2", "1003"], ["1.10", "asked", "0.125"],
+    ]  # fmt: skip
 
 
 def test_a_label_pandas_writes_once_stands_in_each_of_its_rows(tmp_path):

@@ -79,7 +79,7 @@ class EverythingView(View):
         """Start the run as a shell would, without waiting for it: it is checked first, and that takes a while."""
         if not change.may_start(self.holder.state):
             return
-        command = [sys.executable, "-m", "prep_lib.cli", *whole_command(self.run), "--detach"]
+        command = [sys.executable, "-P", "-m", "prep_lib.cli", *whole_command(self.run), "--detach"]
         pool = ThreadPoolExecutor(1)
         self._starting = pool.submit(
             subprocess.run, command, cwd=self.run.root, stdin=subprocess.DEVNULL, capture_output=True, check=False

@@ -231,7 +231,10 @@ def talk(state: State) -> Html:
             break
     rest = len(said) - len(turns)
     turns += [tag("p", say("workbench.more_turns", lang, n=rest), cls="dim small")] if rest else []
-    return card(say("mask.conversation", lang), tag("div", *turns, cls="talk"))
+    return card(
+        say("mask.conversation", lang),
+        tag("div", *turns, cls="talk", tabindex="0", role="group", aria_label=say("mask.conversation", lang)),
+    )
 
 
 def _trained(state: State, said: Sequence[Said]) -> set[str]:

@@ -12,6 +12,7 @@ import pytest
 import zstandard
 
 from prep_lib.errors import BadParameter, BadShard, NoSpace
+from prep_lib.remote import place
 from prep_lib.shards.bin import BinShard, BinWriter, beside, id_dtype
 from prep_lib.shards.manifest import shard_entry, write_manifest
 
@@ -42,6 +43,14 @@ def test_the_bytes_are_the_ids_and_nothing_else(tmp_path: Path) -> None:
     path = write(tmp_path / "shard-00000.bin")
     assert path.read_bytes() == IDS.astype("<u2").tobytes()
     assert np.fromfile(path, "<u2").reshape(-1, 4).tolist() == IDS.tolist()
+
+
+def test_a_shard_is_written_behind_an_address_as_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    here, far = write(tmp_path / "shard-00000.bin"), write(place("memory://bin/shard-00000.bin"))
+    for one, other in zip([here, *beside(here)], [far, *beside(far)], strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    assert len([*tmp_path.iterdir()]) == 3, "and nothing is called memory:"
 
 
 def test_a_shard_says_what_was_written(tmp_path: Path) -> None:

@@ -515,6 +515,18 @@ def test_segments_tile_the_text_and_shares_add_up(text: str, budget: int | None)
     assert found == identify(text, budget=budget, lines=True), "what one text left behind is seen by the next"
 
 
+def test_the_lines_of_a_text_that_is_too_long_to_keep_room_for_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(language, "_scratch", language._Scratch)
+    text = "\n".join([ENGLISH, FRENCH] * 200)
+    wanted = identify(text, lines=True)
+    scratch = language._Scratch()
+    scratch.KEPT = 0
+    monkeypatch.setattr(language, "_scratch", lambda: scratch)
+    assert identify(text, lines=True) == wanted
+    assert wanted.lines[-1].stop == len(text)
+    assert {line.code for line in wanted.lines} == {"en", "fr"}
+
+
 def test_a_bounded_sample_gives_the_language_and_nearly_the_shares_of_the_whole() -> None:
     text = "\n".join([ENGLISH] * 300 + [FRENCH] * 100)
     whole, part = identify(text), identify(text, budget=2048)
