@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .conftest import FLAGS, PATIENCE, serving
+from .conftest import FLAGS, IDLE, PATIENCE, serving
 
 ROOT = Path(__file__).parents[2]
 ASSETS = ROOT / "assets"
@@ -50,6 +50,10 @@ def report(page: Any) -> None:
 
 def workbench(page: Any, lab: Any) -> None:
     """Take the workbench as it stands when the notebook has run, with the file browser put away."""
+    # First the notebook that writes the records; it is done when its last table is there.
+    lab.run_all(page, "notebooks/20_export.ipynb")
+    page.locator(".jp-OutputArea-output .prep").first.wait_for()
+    page.wait_for_function(IDLE)
     lab.run_all(page, "notebooks/21_templates.ipynb")
     page.locator(".prep-body .runs .chip").first.wait_for()
     page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
