@@ -74,28 +74,37 @@ def alerts(facts: Facts) -> list[Alert]:
 
 
 def verdict(facts: Facts, lang: str) -> str:
-    """Return in one sentence how a run ended and what it made."""
+    """Return in a sentence how a run ended, and in one for each way through it what it made."""
     states = [state for state, _ in facts.states.values()]
     how = next((one for one in ("failed", "interrupted", "running", "outdated", "open") if one in states), "done")
-    found = of_way(facts.ledgers)
+    # The tour is for looking; beside a way it says nothing.
+    digits = {name[0] for name in facts.ledgers}
+    ways = sorted(digits - {"0"} or digits) or [""]
+    end, colon = ("。", "：") if lang == "zh" else (". ", ": ")
+    made = [_made(facts, way, lang) for way in ways]
+    if len(ways) > 1:
+        ends = [max(name for name in facts.ledgers if name[0] == way).partition("/")[0] for way in ways]
+        made = [facts.shown(name) + colon + told for name, told in zip(ends, made, strict=True)]
+    return end.join([say(f"verdict.{how}" if states else "verdict.empty", lang), *made]) + end.strip()
+
+
+def _made(facts: Facts, way: str, lang: str) -> str:
+    found = of_way(facts.ledgers, way)
     if found.records is not None and found.tokens is not None:
-        rows = _rows(facts)
+        rows = _rows(facts, way)
         more = ("" if lang == "zh" else " ") + say("verdict.rows", lang, rows=rows) if rows else ""
-        told = say("verdict.tokens", lang, records=found.records, kept=found.kept or 0, tokens=found.tokens) + more
-    elif found.records is not None:
+        return say("verdict.tokens", lang, records=found.records, kept=found.kept or 0, tokens=found.tokens) + more
+    if found.records is not None:
         share = percent(found.kept, found.records)
-        told = say("verdict.kept", lang, records=found.records, kept=found.kept or 0, share=share)
-    elif facts.npz:
+        return say("verdict.kept", lang, records=found.records, kept=found.kept or 0, share=share)
+    if facts.npz:
         rows, shards = (sum(one) for one in zip(*map(_held, facts.npz.values()), strict=True))
-        told = say("verdict.npz", lang, rows=rows, shards=shards)
-    else:
-        told = say("verdict.nothing", lang)
-    end = "。" if lang == "zh" else ". "
-    return say(f"verdict.{how}" if states else "verdict.empty", lang) + end + told + end.strip()
+        return say("verdict.npz", lang, rows=rows, shards=shards)
+    return say("verdict.nothing", lang)
 
 
-def _rows(facts: Facts) -> int:
-    manifests = [one for name, one in facts.manifests.items() if name[:1] == max(facts.ledgers)[:1]]
+def _rows(facts: Facts, way: str) -> int:
+    manifests = [one for name, one in facts.manifests.items() if name[:1] == way]
     return sum(int(shard.get("sequences", 0)) for shard in manifests[-1]["shards"]) if manifests else 0
 
 

@@ -139,11 +139,13 @@ def summary(run: Run) -> Numbers:
     return of_way(ledgers(run))
 
 
-def of_way(counted: Mapping[str, Ledger]) -> Numbers:
-    """Return the same of what each notebook counted."""
-    # Notebooks of one way share their first digit; a tour counts for itself.
-    last_way = max(counted, default=" ")[0]
-    way = [numbers(ledger) for name, ledger in counted.items() if name[0] == last_way]
+def of_way(counted: Mapping[str, Ledger], digit: str = "") -> Numbers:
+    """Return the same of what each notebook counted, for the way whose notebooks begin with a digit; the last if empty.
+
+    Notebooks of one way share their first digit; a tour counts for itself.
+    """
+    wanted = digit or max(counted, default=" ")[0]
+    way = [numbers(ledger) for name, ledger in counted.items() if name[0] == wanted]
     records = next((one.records for one in way if one.records is not None), None)
     kept = next((one.kept for one in reversed(way) if one.kept is not None), None)
     last = next((one for one in reversed(way) if one.tokens is not None), Numbers())

@@ -241,3 +241,16 @@ def test_the_verdict_says_what_became_of_the_documents(run):
     packed = replace(facts, manifests={"15_pack": {"shards": [{"sequences": 3}, {"sequences": 1}]}})
     assert verdict(packed, "en") == "Finished. 9 documents came in, 9 of them became 100 tokens in 4 rows."
     assert verdict(packed, "zh") == "已完成。输入 9 篇文档，其中 9 篇成为 100 个 token，共 4 行。"
+
+
+def test_a_run_of_several_ways_says_what_became_of_each(run):
+    ledgers = {
+        "00_tour": tokens(content=7, written=7),
+        "11_clean": ledger(**{"in": 8}, kept=6, dropped=2),
+        "15_pack": tokens(content=100, written=100),
+        "22_tensorize": tokens(content=50, written=50),
+    }
+    assert verdict(found(run, states=DONE, ledgers=ledgers), "en") == (
+        "Finished. 15_pack: 8 documents came in, 9 of them became 100 tokens. "
+        "22_tensorize: 9 documents came in, 9 of them became 50 tokens."
+    )
