@@ -35,6 +35,7 @@ ledger.add("read", "dropped", reason="short", documents=len(rows) // 4)
 ledger.add_tokens("pack", "content", 90)
 ledger.add_tokens("pack", "written", 90)
 ledger.add_tokens("pack", "padding", 10)
+ledger.add_tokens("pack", "trained", 90)
 _ = (run.data / "ledger.json").write_text(ledger.to_json())
 _ = (run.data / "rows.bin").write_bytes(bytes(1000 * len(rows)))"""
 
