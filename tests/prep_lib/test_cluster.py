@@ -491,6 +491,7 @@ def test_without_workers_or_scheduler_one_line_says_so_and_the_same_command_goes
     with pytest.raises(BadInput, match=f"^engine: the scheduler at {name} has no workers; start some$"):
         Crew(dask.engine).meet(tmp_path)
     monkeypatch.setattr(cluster, "PATIENCE", 15.0)
+    monkeypatch.setattr(cluster, "ALONE", 60.0)  # whoever lost the scheduler sees no workers either
     dask.add()
     with pytest.raises(TaskFailed, match=f"^s: dask at {name} is gone {kept}"):
         run("t3", dask.scheduler)
