@@ -28,9 +28,21 @@ from prep_lib.alerts import alerts
 from prep_lib.errors import BadInput, RunLocked
 from prep_lib.facts import facts
 from prep_lib.markup import duration, number, percent, size
-from prep_lib.results import Journal, Notebook, Stages, fold, journal, ledgers, numbers, outdated, summary
+from prep_lib.results import (
+    Journal,
+    Notebook,
+    Numbers,
+    Stages,
+    fold,
+    journal,
+    ledgers,
+    numbers,
+    of_way,
+    outdated,
+    summary,
+)
 from prep_lib.safe import Mask
-from prep_lib.workspace import WHOLE, Run, read_events
+from prep_lib.workspace import WHOLE, Run, read_events, retell
 
 #: Set for the process that `detach` starts: everything is checked, so it runs at once.
 DETACHED = "PREP_DETACHED"
@@ -255,9 +267,9 @@ def describe(found: Status) -> Iterator[str]:
     counted = ledgers(found.run)
     for name in dict.fromkeys([*found.journal.plan, *found.journal.notebooks, *(n.split("/")[0] for n in counted)]):
         one = found.journal.notebooks.get(name)
-        told = f"  {numbers_line(found.run, name)}" if name in counted else ""
+        told = f"  {numbers_line(numbers(counted[name]))}" if name in counted else ""
         yield f"{name:<16} {_notebook_state(found, name, one):<11}{told}{_remark(one)}".rstrip()
-    yield numbers_line(found.run)
+    yield numbers_line(of_way(counted))
 
 
 def _story(found: Status) -> Iterator[str]:
@@ -338,9 +350,8 @@ def continuing(found: Status) -> str:
     return found.journal.again if inside else f"cd {shlex.quote(str(found.run.root))} && {found.journal.again}"
 
 
-def numbers_line(run: Run, name: str = "") -> str:
-    """Return the numbers that matter in one line, of a run or of one of its notebooks."""
-    found = numbers(ledgers(run)[name]) if name else summary(run)
+def numbers_line(found: Numbers) -> str:
+    """Return the numbers that matter in one line."""
     return (
         f"records   {number(found.records)} in, {number(found.kept)} kept; {number(found.tokens)} tokens; "
         f"packing efficiency {percent(found.efficiency)}"
@@ -548,8 +559,7 @@ def attach(run: Run, tell: Callable[[str], None], pause: float = 0.3) -> int:
             if text := told(event):
                 tell(text)
             elif event.get("event") in ("begin", "task", "end"):
-                fields = {name: value for name, value in event.items() if name not in ("time", "notebook", "event")}
-                engine.emit(event["event"], **fields)  # in the rhythm of a run in the foreground
+                retell(event)
         found = look(run)
     for text in describe(found) if found.state == "killed" else [line(found)]:
         tell(text)

@@ -463,6 +463,7 @@ def _whole_run(recipe: Recipe, run: Run, asked: argparse.Namespace) -> int:
     from prep_lib.background import line, look, numbers_line
     from prep_lib.engine import lock
     from prep_lib.press import run_recipe
+    from prep_lib.results import summary
 
     began = time.monotonic()
     print(f"run       {run.folder}\npython    {sys.executable}")
@@ -473,7 +474,7 @@ def _whole_run(recipe: Recipe, run: Run, asked: argparse.Namespace) -> int:
             executed = run_recipe(recipe, run, rehash=asked.rehash, keep_old=asked.keep_old, like=_like(asked))
         done = len(recipe.steps) - len(recipe.left) - len(executed)
         print(f"{len(executed)} notebooks run, {done} already done, {time.monotonic() - began:.1f} s")
-        print(f"{numbers_line(run)}\nreport    {run.folder / 'reports' / 'index.html'}\n{line(look(run))}")
+        print(f"{numbers_line(summary(run))}\nreport    {run.folder / 'reports' / 'index.html'}\n{line(look(run))}")
     return 0
 
 

@@ -19,11 +19,11 @@ from functools import partial
 from pathlib import Path
 
 from prep_lib.engine import default_workers, memory_limit
-from prep_lib.files import compression, natural
+from prep_lib.files import natural
 from prep_lib.markup import size
 from prep_lib.preflight import preflight
 from prep_lib.recipes import read
-from prep_lib.survey import Group, Model, Survey, look
+from prep_lib.survey import Group, Model, Survey, ending, look
 from prep_lib.workspace import Run, place_recipe
 
 #: The way each kind of data goes.
@@ -168,11 +168,11 @@ def _places(paths: Sequence[str], root: Path) -> list[str]:
     for path in paths:
         if path not in left:
             continue
-        folder, ending = os.path.dirname(path), _ending(path)
-        alike = {os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(ending) and name[0] != "."}
-        mine = [one for one in left if os.path.dirname(one) == folder and _ending(one) == ending]
+        folder, kind = os.path.dirname(path), ending(path)
+        alike = {os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(kind) and name[0] != "."}
+        mine = [one for one in left if os.path.dirname(one) == folder and ending(one) == kind]
         whole = len(mine) > 1 and alike == set(mine) and not any(sign in folder for sign in "*?[")
-        out.append(_place(os.path.join(folder, f"*{ending}") if whole else path, root))
+        out.append(_place(os.path.join(folder, f"*{kind}") if whole else path, root))
         for one in mine if whole else [path]:
             left.pop(one)
     return out
@@ -181,12 +181,6 @@ def _places(paths: Sequence[str], root: Path) -> list[str]:
 def _place(path: str, root: Path) -> str:
     inside = Path(path).is_relative_to(root)
     return Path(path).relative_to(root).as_posix() if inside else path
-
-
-def _ending(path: str) -> str:
-    packed = compression(path)
-    name = path.removesuffix(f".{packed}") if packed else path
-    return os.path.splitext(name)[1] + (f".{packed}" if packed else "")
 
 
 def _place_of(group: Group, root: Path) -> str:

@@ -109,6 +109,17 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}-{next(_counter)}.tmp")
 
 
+def is_hidden(name: str) -> bool:
+    """Tell whether a path, its parts apart by ``/``, leads through something hidden.
+
+    Examples
+    --------
+    >>> is_hidden(".prep/kind"), is_hidden("a/b.txt")
+    (True, False)
+    """
+    return any(part.startswith(".") for part in name.split("/"))
+
+
 def is_temporary(name: str) -> bool:
     """Say whether a file has a name of `temporary_name`: a killed process leaves such files.
 

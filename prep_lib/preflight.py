@@ -14,7 +14,7 @@ import itertools
 import shlex
 import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -25,7 +25,7 @@ from prep_lib.chat.process import Processor, ProcessorFactory
 from prep_lib.chat.strategy import StrategyFactory
 from prep_lib.chat.template import ChatTemplate
 from prep_lib.errors import DAMAGE, BadParameter, BadRecord, PrepError
-from prep_lib.files import Span, compression, is_remote, place, read_lines
+from prep_lib.files import Span, compression, is_hidden, is_remote, place, read_lines
 from prep_lib.recipes import Recipe, Step, needs, pairs
 from prep_lib.results import states
 from prep_lib.source import jsonl, parquet
@@ -200,7 +200,7 @@ def _inside(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     found = (file for file in path.rglob("*") if file.is_file())
-    return sorted(file for file in found if not _is_hidden(file.relative_to(path).parts))
+    return sorted(file for file in found if not is_hidden(file.relative_to(path).as_posix()))
 
 
 def _inside_store(path: Path) -> list[Path]:
@@ -209,12 +209,8 @@ def _inside_store(path: Path) -> list[Path]:
             return [*path.parent.glob(path.name)]
         if path.is_dir():
             names = cast(remote.Remote, path).listing()
-            return [path / name for name in names if not _is_hidden(name.split("/"))]
+            return [path / name for name in names if not is_hidden(name)]
     return [path]
-
-
-def _is_hidden(parts: Iterable[str]) -> bool:
-    return any(part.startswith(".") for part in parts)
 
 
 #: How what a parameter names is found, of every parameter of our notebooks that names something to read.

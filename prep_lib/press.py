@@ -51,7 +51,7 @@ from prep_lib.recipes import Recipe, Step
 from prep_lib.remote import without_secrets
 from prep_lib.report import PACKAGES, first_line, report
 from prep_lib.results import digest_json, record
-from prep_lib.workspace import CHECKOUT, HEADLESS, Run, read_events, transport, write_kernel
+from prep_lib.workspace import CHECKOUT, HEADLESS, Run, read_events, retell, transport, write_kernel
 
 #: Parameters that say where and how fast, and change no byte of what is written.
 NEUTRAL = ("run", "workers", "engine", "memory_budget", "keep_old", "rehash")
@@ -738,10 +738,8 @@ class _Watch:
         events, self._seen = read_events(self.run.folder, self._seen)
         for event in events:
             if event.get("event") in ("begin", "task", "end", "note"):
-                fields = {name: value for name, value in event.items() if name not in ("time", "notebook", "event")}
-                self.stage = {"end": "", "note": self.stage}.get(event["event"], fields.get("stage", ""))
-                # The engine prints it here, in its own rhythm, as if the work were done in this process.
-                engine.emit(event["event"], **fields)
+                self.stage = {"end": "", "note": self.stage}.get(event["event"], event.get("stage", ""))
+                retell(event)
 
 
 def _failed(target: Path, run: Run, watch: _Watch, cause: str) -> NotebookFailed:

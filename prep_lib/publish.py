@@ -112,12 +112,8 @@ def _is_there(sent: Sequence[Any], sha256: str, now: Sequence[int] | None) -> bo
 def _files(home: Path) -> dict[str, int]:
     """Return the size of every file, by its name from here on, in the order in which they are sent."""
     found = {path.relative_to(home).as_posix(): path for path in home.rglob("*") if path.is_file()}
-    shown = [name for name in found if name.endswith(f"{HIDDEN}/kind") or not _is_hidden(name)]
+    shown = [name for name in found if name.endswith(f"{HIDDEN}/kind") or not fs.is_hidden(name)]
     return {name: found[name].stat().st_size for name in sorted(shown, key=_turn)}
-
-
-def _is_hidden(name: str) -> bool:
-    return any(part.startswith(".") for part in name.split("/"))
 
 
 def _is_last(name: str) -> bool:

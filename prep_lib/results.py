@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from prep_lib import funnel
 from prep_lib.keys import changed
 from prep_lib.ledger import Ledger
 from prep_lib.recipes import written_values
@@ -122,13 +123,13 @@ def ledgers(run: Run) -> dict[str, Ledger]:
 
 def numbers(ledger: Ledger) -> Numbers:
     """Read the numbers that matter out of a ledger."""
-    counted = [stage for stage in ledger.stages if any(key[0] == stage for key in ledger.documents)]
+    stages = funnel.counted(ledger)
     tokens = [stage for stage in ledger.stages if ledger.total(stage, "written", unit="tokens")]
     written = ledger.total(tokens[-1], "written", unit="tokens") if tokens else None
     padding = ledger.total(tokens[-1], "padding", unit="tokens") if tokens else 0
     return Numbers(
-        records=ledger.total(counted[0], "in") if counted else None,
-        kept=ledger.total(counted[-1], "kept") if counted else None,
+        records=ledger.total(stages[0], "in") if stages else None,
+        kept=ledger.total(stages[-1], "kept") if stages else None,
         tokens=written,
         places=None if written is None else written + padding,
     )

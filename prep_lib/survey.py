@@ -140,7 +140,7 @@ class Group:
 
     def about(self) -> str:
         """Say in one line what was found."""
-        endings = Counter(_ending(path) for path in self.paths)
+        endings = Counter(ending(path).lower() for path in self.paths)
         files = ", ".join(f"{count:,} {ending}" for ending, count in endings.most_common(4))
         told = [f"{files} ({size(self.bytes)})"]
         if self.rows is not None and self.kind != "pages":
@@ -338,7 +338,7 @@ def _row_files(paths: Sequence[str], unread: list[str]) -> list[Group]:
     """Look into files of rows, and put together those that mean the same."""
     alike = defaultdict[tuple[str, str], list[str]](list)
     for path in paths:
-        alike[os.path.dirname(path), _ending(path)].append(path)
+        alike[os.path.dirname(path), ending(path).lower()].append(path)
     groups = defaultdict[tuple[Any, ...], list[Group]](list)
     for mine in alike.values():
         for one in _looked_into(mine, unread):
@@ -530,7 +530,8 @@ def _more(paths: Sequence[str]) -> str:
     return f" and {len(paths) - 1} more" if len(paths) > 1 else ""
 
 
-def _ending(path: str) -> str:
+def ending(path: str) -> str:
+    """Return how a name ends, the packing with it: ``.jsonl.gz``."""
     packed = compression(path)
     name = path.removesuffix(f".{packed}") if packed else path
-    return os.path.splitext(name)[1].lower() + (f".{packed}" if packed else "")
+    return os.path.splitext(name)[1] + (f".{packed}" if packed else "")

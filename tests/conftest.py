@@ -68,6 +68,17 @@ def prep(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
+@pytest.fixture
+def ws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A toy workspace, and our own code does not change while a test runs, even if somebody is editing it."""
+    from toy_runs import workspace
+
+    from prep_lib import press
+
+    monkeypatch.setattr(press, "_our_modules", lambda: ["prep_lib.seeds"])
+    return workspace(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def demo_workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace made by ``prep init``."""

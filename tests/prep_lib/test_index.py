@@ -9,9 +9,8 @@ from dataclasses import replace
 
 import pytest
 from attacks import SECRET, hostile_run
-from toy_runs import page, pressed, workspace, write_notebook
+from toy_runs import page, pressed, write_notebook
 
-from prep_lib import press
 from prep_lib.facts import facts
 from prep_lib.index import body, index
 from prep_lib.ledger import Ledger
@@ -19,17 +18,6 @@ from prep_lib.results import Numbers, summary
 from prep_lib.workspace import Run
 
 pytestmark = pytest.mark.filterwarnings("default")  # what other projects deprecate is theirs
-
-
-@pytest.fixture(autouse=True)
-def _still(monkeypatch):
-    """Our own code does not change while a test runs, even if somebody is editing it."""
-    monkeypatch.setattr(press, "_our_modules", lambda: ["prep_lib.seeds"])
-
-
-@pytest.fixture(name="ws")
-def _ws(tmp_path):
-    return workspace(tmp_path)
 
 
 def test_the_index_holds_funnel_files_notes_and_links(ws):

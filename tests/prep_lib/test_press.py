@@ -14,7 +14,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from toy_runs import instantly, page, pressed, workspace, write_cell, write_notebook
+from toy_runs import instantly, page, pressed, write_cell, write_notebook
 
 from prep_lib import press, remote
 from prep_lib.errors import NotebookFailed
@@ -26,17 +26,6 @@ from prep_lib.results import journal, states
 from prep_lib.workspace import Run, read_events
 
 pytestmark = pytest.mark.filterwarnings("default")  # what other projects deprecate is theirs
-
-
-@pytest.fixture(autouse=True)
-def _still(monkeypatch):
-    """Our own code does not change while a test runs, even if somebody is editing it."""
-    monkeypatch.setattr(press, "_our_modules", lambda: ["prep_lib.seeds"])
-
-
-@pytest.fixture(name="ws")
-def _ws(tmp_path):
-    return workspace(tmp_path)
 
 
 # ── running ──

@@ -8,25 +8,13 @@ import re
 
 import pytest
 from attacks import cell
-from toy_runs import page, pressed, workspace, write_notebook
+from toy_runs import page, pressed, write_notebook
 
-from prep_lib import press
 from prep_lib.errors import BadInput
 from prep_lib.report import report
 from prep_lib.workspace import Run
 
 pytestmark = pytest.mark.filterwarnings("default")  # what other projects deprecate is theirs
-
-
-@pytest.fixture(autouse=True)
-def _still(monkeypatch):
-    """Our own code does not change while a test runs, even if somebody is editing it."""
-    monkeypatch.setattr(press, "_our_modules", lambda: ["prep_lib.seeds"])
-
-
-@pytest.fixture(name="ws")
-def _ws(tmp_path):
-    return workspace(tmp_path)
 
 
 def test_a_page_holds_no_script_asks_nobody_and_tells_nothing_of_this_machine(ws):
