@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -119,11 +119,12 @@ class Disguise:
     ----------
     texts : bool
         True: texts of data become shapes. False: they are left out.
-    names : bool
-        True: files, sources, runs and ids keep their names.
+    names : callable of str, or None
+        How files, sources, runs and ids are told, such as `safe.Mask`: a name may hold a home folder or an address.
+        None: under aliases.
     """
 
-    def __init__(self, *, texts: bool = True, names: bool = False) -> None:
+    def __init__(self, *, texts: bool = True, names: Callable[[str], str] | None = None) -> None:
         self.texts, self.names = texts, names
         self._aliases: dict[str, dict[str, str]] = {}
 
@@ -139,7 +140,7 @@ class Disguise:
         (['#1', '#2', '#1'], 'A')
         """
         if self.names:
-            return name
+            return self.names(name)
         known = self._aliases.setdefault(kind, {})
         return known.setdefault(name, chr(65 + len(known)) if kind == "run" else f"#{len(known) + 1}")
 
@@ -160,7 +161,7 @@ class Disguise:
 
     def file(self, name: str) -> str:
         """Return the alias of a file, its ending kept."""
-        return name if self.names else f"{self.alias('file', name)}{_ending(name)}"
+        return self.names(name) if self.names else f"{self.alias('file', name)}{_ending(name)}"
 
     def notebook(self, name: str) -> str:
         """Return the name of a notebook of ours, or the alias of another one; what it wrote into a folder follows."""

@@ -147,7 +147,7 @@ def share(
         raise BadParameter(f"share: the file must end in .html, got {target.name!r}; the PDF goes beside it")
     side = found.one if found else Side(run)
     lang = lang or side.facts.lang
-    disguise = Disguise(texts=samples == "masked", names=names)
+    disguise = Disguise(texts=samples == "masked", names=Mask(run.root) if names else None)
     story = (_Open if samples == "full" else _Hidden)(side, found, disguise, lang)
     title = say("share.title", lang, name=story.name)
     page = fit(title, story.sections(samples), lang, limit)
@@ -408,7 +408,7 @@ class _Hidden(_Story):
             Section("parameters", say("share.parameters", lang), self.parameters(), "table"),
             *self.samples(),
             Section("files", say("share.files", lang), self.files(), "table"),
-            Section("versions", say("report.versions", lang), self.versions()),
+            *self.versions(),
         ]
 
     def verdict_card(self) -> Html:
@@ -474,9 +474,10 @@ class _Hidden(_Story):
             drawn.append(fold(f"{say(f'report.{word}', self.lang)} ({len(rows)})", listed))
         return join(drawn)
 
-    def versions(self) -> Html:
-        """The libraries that wrote it."""
-        return tag("p", ", ".join(f"{name} {version}" for name, version in self.side.versions.items()), cls="dim")
+    def versions(self) -> Iterator[Section]:
+        """The libraries that wrote it, where they are known."""
+        if told := ", ".join(f"{name} {version}" for name, version in self.side.versions.items()):
+            yield Section("versions", say("report.versions", self.lang), tag("p", told, cls="dim"))
 
     # Texts
 

@@ -57,14 +57,17 @@ NAME = "=<script>alert(1)<img src=x onerror=alert(1)>&amp;\u202e'\".jsonl"
 SECRET = ("mallory", "hunter2", "node-17", "Traceback (most recent")
 
 
-def hostile_run(folder: Path, lang: str = "en") -> Run:
-    """Make a run in which documents, sources, stages, reasons, parameters, notes, errors and outputs are attacks."""
+def hostile_run(folder: Path, lang: str = "en", more: str = "") -> Run:
+    """Make a run in which documents, sources, stages, reasons, parameters, notes, errors and outputs are attacks.
+
+    With `more`, an attack, it is not the same run: it lost other documents, for another reason, with another parameter.
+    """
     (folder / MARKER).write_text("{}")
     run = Run(folder, "hostile-1.0", "10_read")
     for part in ("data/10_read", "data/11_clean", "executed", "reports"):
         (run.folder / part).mkdir(parents=True)
-    _count(run)
-    _write_notebook(run, lang)
+    _count(run, more)
+    _write_notebook(run, lang, more)
     files = [{"file": f"data/10_read/{NAME}", "bytes": 3, "sha256": "a" * 64}]
     record = {"key": {"versions": {"numpy": EVIL}}, "seconds": 3.5, "memory": 10**9, "inputs": files, "outputs": files}
     (run.folder / "executed/10_read.json").write_text(json.dumps(record))
@@ -84,7 +87,7 @@ def hostile_run(folder: Path, lang: str = "en") -> Run:
     return run
 
 
-def _count(run: Run) -> None:
+def _count(run: Run, more: str) -> None:
     """Write ledgers whose every name is an attack, and of which the second has not in what the first one kept."""
     for name, n in (("10_read", 100), ("11_clean", 90)):
         ledger = Ledger()
@@ -92,19 +95,19 @@ def _count(run: Run) -> None:
             for source in ("web", *ATTACKS.values()):
                 ledger.add(stage, "in", source, documents=n, characters=n)
                 ledger.add(stage, "kept", source, documents=n - 60, characters=n)
-                for reason in (EVIL, NAME):
+                for reason in (EVIL, NAME + more):
                     ledger.add(stage, "dropped", source, reason, documents=20)
                 ledger.add(stage, "failed", source, EVIL, documents=20)
         ledger.add_tokens(EVIL, "content", 10, EVIL)
         (run.folder / "data" / name / "ledger.json").write_text(json.dumps(json.loads(ledger.to_json())))
 
 
-def _write_notebook(run: Run, lang: str) -> None:
+def _write_notebook(run: Run, lang: str, more: str) -> None:
     one_line = " ".join(ATTACKS["script"].split())
     cells = [
         cell("markdown", f"# {EVIL}\n\n{EVIL}\n\n![a]({ASK}) [b](javascript:{RUN})"),
         cell("code", f'lang = "en"  # language\nfiles = ""  # {one_line}', "parameters"),
-        cell("code", f"lang = {lang!r}\nfiles = {EVIL!r}", "injected-parameters"),
+        cell("code", f"lang = {lang!r}\nfiles = {EVIL + more!r}", "injected-parameters"),
         *(cell("code", EVIL, outputs=outputs(attack)) for attack in (*ATTACKS.values(), EVIL)),
     ]
     # As JSON: nbformat refuses a broken surrogate, and takes seconds to be imported.

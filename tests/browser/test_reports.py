@@ -11,10 +11,13 @@ from typing import Any
 import pytest
 from attacks import ATTACKS, SECRET, cell, hostile_run
 
+from prep_lib.comparison import compare_runs
+from prep_lib.contrast import write
 from prep_lib.index import index
 from prep_lib.ledger import Ledger
 from prep_lib.markup import POLICY, attribute
 from prep_lib.report import report
+from prep_lib.share import SAMPLES, share
 from prep_lib.workspace import MARKER, Run
 
 pytestmark = pytest.mark.browser
@@ -67,14 +70,22 @@ def findings(page: Any, axe: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def evil(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return hostile_run(tmp_path_factory.mktemp("evil"), "zh")
+    """A run of attacks, compared with another one, and made into files to send."""
+    one = hostile_run(tmp_path_factory.mktemp("evil"), "zh")
+    found = compare_runs(one, hostile_run(tmp_path_factory.mktemp("other"), more=ATTACKS["script"]))
+    write(found)
+    for samples in SAMPLES:
+        share(one, found, samples=samples, names=True)
+    return one
 
 
 #: Pages of the demo that axe looks at, which takes its time: one of every kind there is.
 LOOKED_AT = ("index", "12_dedup", "21_templates", "22_tensorize")
 
 
-@pytest.mark.parametrize("name", ["10_read", "index"])
+@pytest.mark.parametrize(
+    "name", ["10_read", "index", "compare-hostile-1.0", *(f"share-{samples}" for samples in SAMPLES)]
+)
 def test_no_attack_runs_asks_or_breaks_a_page(
     open_file: Callable[..., Any], evil: Run, name: str, axe: str, tmp_path: Path
 ) -> None:

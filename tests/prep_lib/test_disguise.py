@@ -48,11 +48,11 @@ def test_a_name_has_one_alias_and_an_alias_one_name() -> None:
     assert told == ["#1", "#2", "#1", "#3"]
     assert disguise.file("my data.jsonl.gz") == "#1.jsonl.gz"
     assert disguise.file("secret.about.ann") == "#2"
-    assert Disguise(names=True).alias("source", "web") == "web"
+    assert Disguise(names=str).alias("source", "web") == "web"
 
 
 def test_reasons_of_ours_are_told_and_others_are_not() -> None:
-    disguise = Disguise(names=True)
+    disguise = Disguise(names=str)
     for ours in (
         "near_duplicate",
         "fineweb2/cmn:fineweb.end_mark_lines",
@@ -93,7 +93,7 @@ def test_values_of_parameters(notebook: str, name: str, value: object, said: obj
 
 @pytest.mark.parametrize("name", ["13800138000", "near_dedup.13800138000", "too_long:1", "2024-01-01", "４２"])
 def test_a_name_of_digits_is_nobodys_but_its_owners(name: str) -> None:
-    disguise = Disguise(names=True)
+    disguise = Disguise(names=str)
     assert disguise.ours(name, "reason") == "reason 1"
     assert Disguise().notebook(f"11_clean/{name}") == "11_clean/#1"
     assert name not in Disguise()._output(f"data/15_pack/{name}.bin")
