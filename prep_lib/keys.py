@@ -152,6 +152,21 @@ def code_digest(*modules: str) -> dict[str, str]:
     return found
 
 
+def imports(path: str | Path) -> list[str]:
+    """Name the modules that a file of Python may import, installed ones too; none where it is no Python.
+
+    Examples
+    --------
+    >>> imports(__file__)[:3]
+    ['__future__', '__future__.annotations', 'ast']
+    """
+    try:
+        tree = ast.parse(Path(path).read_bytes())
+    except (OSError, SyntaxError, ValueError):
+        return []
+    return sorted({name for node in ast.walk(tree) for pair in _imports(node, "") for name in pair if name})
+
+
 def _rooms() -> list[str]:
     root = Path(__file__).parent
     paths = (path.relative_to(root).with_suffix("") for path in root.rglob("*.py"))

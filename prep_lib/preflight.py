@@ -108,6 +108,12 @@ def inputs(step: Step, run: Run) -> list[Path]:
     return sorted({file for paths in named for path in paths for file in _inside(path)}, key=str)
 
 
+def code_files(step: Step, run: Run) -> list[Path]:
+    """Return the user's own files of code that a step's parameters name."""
+    named = [(name, look) for name, look in READS.items() if look is _of_code and step.values.get(name)]
+    return [path for name, look in named for path in look(run, str(step.values[name]))]
+
+
 def _of_rules(run: Run, text: str) -> list[Path]:
     names = (word.rpartition("=")[2] for word in _words(text))
     return [path for name in names if name.endswith(YAML) for path in _found(run, name)]

@@ -45,13 +45,13 @@ from prep_lib.files import (
     write_whole,
 )
 from prep_lib.index import index
-from prep_lib.keys import Key, changed, make_key
-from prep_lib.preflight import inputs
+from prep_lib.keys import Key, changed, imports, make_key
+from prep_lib.preflight import code_files, inputs
 from prep_lib.recipes import Recipe, Step
 from prep_lib.remote import without_secrets
 from prep_lib.report import PACKAGES, first_line, report
 from prep_lib.results import digest_json, record
-from prep_lib.workspace import CHECKOUT, HEADLESS, Run, read_events, retell, transport, write_kernel
+from prep_lib.workspace import CHECKOUT, HEADLESS, Run, importable, read_events, retell, transport, write_kernel
 
 #: Parameters that say where and how fast, and change no byte of what is written.
 NEUTRAL = ("run", "workers", "engine", "memory_budget", "keep_old", "rehash")
@@ -62,6 +62,9 @@ _AROUND = (
     "disguise onepage share cli"
 )
 AROUND = tuple(f"prep_lib.{name}" for name in _AROUND.split())
+
+#: The packages a notebook of ours uses, and where they lie.
+OURS = {"prep_lib": Path(prep_lib.__file__).parent, "widgets": CHECKOUT / "widgets"}
 
 #: Where a folder that the engine wrote keeps what its tasks are done by.
 TASKS = f"{engine.HIDDEN}/tasks"
@@ -272,7 +275,7 @@ class _Shelf:
     def key(self, earlier: Mapping[str, Key]) -> Key:
         """Return what everything this notebook writes depends on."""
         values = {name: value for name, value in self.step.values.items() if name not in NEUTRAL}
-        whole = make_key(modules=_our_modules(), packages=PACKAGES)
+        whole = make_key(modules=[*_our_modules(), *self._their_modules()], packages=PACKAGES)
         # The front door leads everywhere, and so back to what only stands around a notebook.
         whole["code"] = {name: code for name, code in whole["code"].items() if name not in AROUND}
         return whole | {
@@ -281,6 +284,13 @@ class _Shelf:
             "notebook": _digest_cells(self.step.path),
             "earlier": {n: digest_json(k) for n, k in earlier.items()},
         }
+
+    def _their_modules(self) -> list[str]:
+        """Return what the user's own files import, but for what is ours: of that, all is in the key."""
+        files = code_files(self.step, self.run)
+        for path in files:
+            importable(path.parent)
+        return [name for path in files for name in imports(path) if name.split(".")[0] not in OURS]
 
     def _named(self) -> dict[str, str]:
         """Return the digest of each input; files of one name in several places stand together."""
@@ -436,10 +446,9 @@ def _offer(differs: Sequence[str]) -> str:
 
 def _our_modules() -> list[str]:
     """Return every module a notebook may have used: all of ours, without those around it."""
-    roots = {"prep_lib": Path(prep_lib.__file__).parent, "widgets": CHECKOUT / "widgets"}
     names = [
         ".".join((name, *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
-        for name, root in roots.items()
+        for name, root in OURS.items()
         for path in sorted(root.rglob("*.py"))
     ]
     return [name for name in names if name not in AROUND]

@@ -602,6 +602,12 @@ def split(text: str) -> list[str]:
         raise BadParameter(f"workspace: {text!r} is no list of words: {error}") from None
 
 
+def importable(folder: Path) -> None:
+    """Let a user's file import what lies beside it, as a script can; what is installed goes before."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
 def _load(path: Path) -> ModuleType:
     """Run a user's file as a module whose functions travel to workers by value: they cannot import it."""
     import cloudpickle
@@ -616,6 +622,7 @@ def _load(path: Path) -> ModuleType:
     if before is not None and getattr(before, "__file__", None) != str(path):
         raise BadParameter(f"workspace: {path.name} has the name of a module that is already loaded; rename the file")
     sys.modules[path.stem] = module
+    importable(path.parent)
     try:
         spec.loader.exec_module(module)
     except Exception as error:

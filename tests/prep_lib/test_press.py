@@ -64,6 +64,23 @@ def test_a_second_run_executes_nothing_and_a_change_only_what_it_touches(ws):
     assert (run.folder / "reports/index.html").read_bytes() != index
 
 
+def test_what_a_file_of_the_user_imports_is_code_too(ws, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (ws / "notebooks").mkdir()
+    write_cell(ws, "10_a", 'run = ""  # the latest\nplugins = "mine.py"  # a file')
+    (ws / "mine.py").write_text("import prep_lib\nfrom its_helper import join\n")
+    (ws / "its_helper.py").write_text("import its_other\ndef join(a): return its_other.glue + a\n")
+    (ws / "its_other.py").write_text("glue = ' '\n")
+    instantly(monkeypatch, {"10_a": lambda values, run: None})
+    assert pressed(ws, "10_a")[0] == ["10_a"]
+    (ws / "its_other.py").write_text("glue = ' '  # said\n\n")
+    assert pressed(ws, "10_a")[0] == []
+    (ws / "its_other.py").write_text("glue = '+'\n")
+    executed, told, _ = pressed(ws, "10_a")
+    assert executed == ["10_a"]
+    assert told[0].startswith("10_a: runs: code of its_other")
+
+
 def test_changed_code_is_named_and_can_be_passed_over(ws, monkeypatch):
     write_notebook(ws, "10_a")
     pressed(ws, "10_a")
