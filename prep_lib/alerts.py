@@ -360,7 +360,7 @@ def _open(facts: Facts) -> Found:
     left = [name for name, (state, _) in facts.states.items() if state == "open"]
     if left:
         names = ", ".join(left[:MOST]) + (" …" if len(left) > MOST else "")
-        yield {"n": len(left), "all": len(facts.states), "names": names, "again": again(facts)}
+        yield {"n": len(left), "all": len(facts.states), "names": names, "again": _everything(facts)}
 
 
 def _built_in(facts: Facts) -> Found:
