@@ -19,7 +19,7 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -203,18 +203,30 @@ def measures(cell: Cell) -> dict[str, object]:
     return out | {"time": markup.duration(seconds)}
 
 
-def compared(cells: Sequence[Cell]) -> tuple[list[str], list[str], list[dict[str, object]]]:
-    """Return the measures in which the runs differ, those in which they do not, and the values of each run."""
-    found = [measures(cell) for cell in cells]
+def compared(
+    cells: Sequence[Cell], failed: Collection[str] = ()
+) -> tuple[list[str], dict[str, object], list[dict[str, object]]]:
+    """Compare the runs that came to their end.
+
+    Returns
+    -------
+    list of str, dict, list of dict
+        The measures in which they differ; those in which they do not, with their value; the values of each run. One
+        that failed has "–" everywhere: what stands in its folder may be left from another time.
+    """
+    found = [{} if cell.run.name in failed else measures(cell) for cell in cells]
     known = list(dict.fromkeys(name for one in found for name in one if name != "time"))
-    told = [{**dict.fromkeys(known, 0), **one} for one in found]
-    different = [name for name in known if len({str(one[name]) for one in told}) > 1]
-    return [*different, "time"], [name for name in known if name not in different], told
+    told: list[dict[str, object]] = [
+        {**dict.fromkeys(known, 0), **one} if one else {**dict.fromkeys([*known, "time"], "–")} for one in found
+    ]
+    ended = [one for one, its in zip(told, found, strict=True) if its]
+    different = [name for name in known if len({str(one[name]) for one in ended}) > 1]
+    return [*different, "time"], {name: ended[0][name] for name in known if name not in different}, told
 
 
 def lines(cells: Sequence[Cell], failed: Mapping[str, str]) -> Iterator[str]:
     """Yield the combinations as a table for a terminal, and below it what is the same in all."""
-    different, same, told = compared(cells)
+    different, same, told = compared(cells, failed)
     rows = [[*cells[0].varied, *different]]
     for cell, one in zip(cells, told, strict=True):
         cut = " (failed)" if cell.run.name in failed else ""
@@ -223,7 +235,7 @@ def lines(cells: Sequence[Cell], failed: Mapping[str, str]) -> Iterator[str]:
     for row in rows:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
     if same:
-        yield "the same in all: " + ", ".join(f"{name} {_number(told[0][name])}" for name in same)
+        yield "the same in all: " + ", ".join(f"{name} {_number(value)}" for name, value in same.items())
 
 
 def _number(value: object) -> str:
@@ -240,7 +252,7 @@ def page(cells: Sequence[Cell], failed: Mapping[str, str], target: Path) -> Path
     """
     first = cells[0].recipe.steps
     lang = lang_of({"lang": next((step.values["lang"] for step in first if "lang" in step.values), "")})
-    different, same, told = compared(cells)
+    different, same, told = compared(cells, failed)
     mask, states_of = Mask(cells[0].run.root), [states(cell.run) for cell in cells]
     rows = []
     for cell, one, found in zip(cells, told, states_of, strict=True):
@@ -249,7 +261,7 @@ def page(cells: Sequence[Cell], failed: Mapping[str, str], target: Path) -> Path
         rows.append([*cell.varied.values(), link, *(one[name] for name in different)])
     heads = [*cells[0].varied, say("matrix.report", lang), *(_said(name, lang) for name in different)]
     words = len(cells[0].varied) + 1
-    common = [[_said(name, lang), told[0][name]] for name in same]
+    common = [[_said(name, lang), value] for name, value in same.items()]
     title = say("matrix.title", lang, n=len(cells))
     body = [
         tag("h1", title),

@@ -176,11 +176,12 @@ def test_a_kill_between_two_combinations_costs_nothing_that_was_done(ws, done, m
 def test_runs_stand_beside_each_other_differences_first(ws, done):
     every = cells(ws, "12.n=9,8,7")
     failed = run_matrix(every, tell=lambda _: None)
-    different, same, told = compared(every)
+    different, same, told = compared(every, failed)
     assert different[-1] == "time"
     assert "kept" in different
     assert "records" in same
     assert told[1]["kept"] == 7
+    assert {*told[0].values()} == {"–"}  # what may stand there is from another time
     shown = list(lines(every, failed))
     assert shown[0].startswith("12_c.n  kept")
     assert "(failed)" in shown[1]
