@@ -29,10 +29,10 @@ from prep_lib.errors import BadParameter, BadShard
 from prep_lib.facts import Facts, facts
 from prep_lib.files import digest, natural
 from prep_lib.ledger import Ledger
-from prep_lib.press import NEUTRAL
 from prep_lib.results import Numbers, numbers, summary
 from prep_lib.shards import compare as masks
 from prep_lib.shards.formats import document_counts
+from prep_lib.shelf import NEUTRAL
 from prep_lib.workspace import Run
 
 #: Shards of more tokens are compared by what their manifests say, not token by token.

@@ -73,9 +73,9 @@ def ws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A toy workspace, and our own code does not change while a test runs, even if somebody is editing it."""
     from toy_runs import workspace
 
-    from prep_lib import press
+    from prep_lib import shelf
 
-    monkeypatch.setattr(press, "_our_modules", lambda: ["prep_lib.seeds"])
+    monkeypatch.setattr(shelf, "_our_modules", lambda: ["prep_lib.seeds"])
     return workspace(tmp_path)
 
 

@@ -20,7 +20,7 @@ ADDRESSES = {
     "tokenizers": {"prep_lib/tokens/tokenizer.py"},
     "fastokens": {"prep_lib/tokens/tokenizer.py"},
     "jinja2": {"prep_lib/jinja.py"},
-    "papermill": {"prep_lib/press.py"},
+    "papermill": {"prep_lib/execute.py"},
     "nbconvert": {"prep_lib/report.py"},
     "numba": {"prep_lib/jit.py"},
     "torch": {"prep_lib/tensors.py", "prep_lib/feed/dataset.py", "prep_lib/feed/loader.py"},

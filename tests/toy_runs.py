@@ -9,7 +9,7 @@ from typing import Any
 
 import nbformat
 
-from prep_lib import press
+from prep_lib import execute, press, shelf
 from prep_lib.press import run_recipe
 from prep_lib.recipes import read
 from prep_lib.workspace import MARKER, Run
@@ -63,14 +63,14 @@ def pressed(ws: Path, *names: str, **options: Any) -> tuple[list[str], list[str]
 def instantly(monkeypatch: Any, work: dict[str, Callable[[dict[str, Any], Run], None]]) -> None:
     """Let notebooks be executed without a kernel: what each does is a function of its values and its run."""
 
-    def execute(notebook: Path, values: dict[str, Any], target: Path, run: Run) -> dict[str, float]:
-        nbformat.write(press._inject(notebook, values)[0], target)
+    def at_once(notebook: Path, values: dict[str, Any], target: Path, run: Run) -> dict[str, float]:
+        nbformat.write(execute._inject(notebook, values)[0], target)
         work[run.notebook](values, run)
         return {"start": 0.0, "memory": 0}
 
-    monkeypatch.setattr(press, "execute", execute)
+    monkeypatch.setattr(press, "execute", at_once)
     # Our own code does not change while a test runs, even if somebody is editing it.
-    monkeypatch.setattr(press, "_our_modules", lambda: ["prep_lib.seeds"])
+    monkeypatch.setattr(shelf, "_our_modules", lambda: ["prep_lib.seeds"])
 
 
 def page(run: Run, name: str = "10_a") -> str:

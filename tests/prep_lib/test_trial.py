@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from toy_runs import pressed, workspace, write_notebook
 
-from prep_lib import press
+from prep_lib import shelf
 from prep_lib.recipes import read
 from prep_lib.trial import estimate
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("default")  # what other projects deprec
 
 
 def test_what_was_not_counted_is_a_dash(tmp_path, monkeypatch):
-    monkeypatch.setattr(press, "_our_modules", lambda: ["prep_lib.seeds"])
+    monkeypatch.setattr(shelf, "_our_modules", lambda: ["prep_lib.seeds"])
     ws = workspace(tmp_path)
     write_notebook(ws, "10_a", "_ = (run.data / 'a.bin').write_bytes(bytes(2_000_000))")
     run = pressed(ws, "10_a")[2]
