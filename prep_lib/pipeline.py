@@ -629,8 +629,9 @@ class _Writer:
     def __init__(self, number: int, stages: Sequence[Map | Judge], settings: _Settings, out: Path) -> None:
         self.number, self.out = number, out
         self.judges = {stage.name: stage for stage in stages if isinstance(stage, Measuring)}
-        self.heads: dict[str, list[tuple[int, int, bytes, int, int]]] = {name: [] for name in self.judges}
-        self.values: dict[str, list[np.ndarray]] = {name: [] for name in self.judges}
+        self.tables: dict[str, list[np.ndarray]] = {
+            name: [np.empty(0, stored.numbers_dtype(judge.signals))] for name, judge in self.judges.items()
+        }
         self.codes = {name: {why: at for at, why in enumerate(judge.reasons)} for name, judge in self.judges.items()}
         self.rejected = RejectedWriter(
             out / f"{number:05d}.{rejected.NAME}", settings.seed, everything=settings.everything
@@ -696,26 +697,34 @@ class _Writer:
             self.failed[why.reason] += 1
         self.rejected.add(doc.id, doc.source, stage, why, lambda: doc.text or None)
 
-    def measured(self, judge: str, doc: Document, values: np.ndarray, verdict: Drop | Cut | None) -> None:
-        """Keep what a judge measured of a document."""
-        code = stored.KEPT if verdict is None else stored.CUT
-        if isinstance(verdict, Drop):
-            code = self.codes[judge].get(verdict.reason, code)
-            if code == stored.CUT:
-                raise BadParameter(f"stage: {judge} dropped for {verdict.reason!r}, which is none of its reasons")
-        language = str(doc.meta.get("language", "")).encode("utf-8", "replace")
-        head = (stored.id_hash(doc.id), stored.id_hash(doc.source), language, len(doc.text), code)
-        self.heads[judge].append(head)
-        # A copy: a judge may fill the same array for every document.
-        self.values[judge].append(np.array(values, np.float64))
-
-    def _table(self, judge: str) -> np.ndarray:
+    def measured(
+        self,
+        judge: str,
+        docs: Sequence[Document],
+        values: Sequence[np.ndarray],
+        verdicts: Sequence[Drop | Cut | None],
+    ) -> None:
+        """Keep what a judge measured of some documents."""
+        table = np.empty(len(docs), self.tables[judge][0].dtype)
+        table["id"] = [stored.id_hash(doc.id) for doc in docs]
+        table["source"] = [stored.id_hash(doc.source) for doc in docs]
+        table["language"] = [str(doc.meta.get("language", "")).encode("utf-8", "replace") for doc in docs]
+        table["characters"] = [len(doc.text) for doc in docs]
+        table["verdict"] = [self._code(judge, doc, verdict) for doc, verdict in zip(docs, verdicts, strict=True)]
         signals = self.judges[judge].signals
-        table = np.empty(len(self.heads[judge]), stored.numbers_dtype(signals))
-        columns = [*zip(*self.heads[judge], strict=True), *np.reshape(self.values[judge], (len(table), len(signals))).T]
-        for name, column in zip(table.dtype.names or (), columns, strict=False):
+        for name, column in zip(signals, np.reshape(values, (len(docs), len(signals))).T, strict=True):
             table[name] = column
-        return table
+        self.tables[judge].append(table)
+
+    def _code(self, judge: str, doc: Document, verdict: Drop | Cut | None) -> int:
+        if not isinstance(verdict, Drop):
+            return stored.KEPT if verdict is None else stored.CUT
+        code = self.codes[judge].get(verdict.reason)
+        if code is None:
+            error = BadParameter(f"stage: {judge} dropped for {verdict.reason!r}, which is none of its reasons")
+            error.add_note(f"while {judge} handled document {doc.id}")
+            raise error
+        return code
 
     def result(self, line: Line) -> dict[str, Any]:
         """Write the numbers, and return what the task tells."""
@@ -723,7 +732,7 @@ class _Writer:
         for name in self.judges:
             path = self.out / f"part-{self.number:05d}.{name}.npy"
             with fs.space_for(self.out):
-                np.save(path, self._table(name))
+                np.save(path, np.concatenate(self.tables[name]))
             beside.append(_entry(path))
         return {
             "seen": self.seen, "failed": dict(self.failed), "examples": self.examples,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -118,7 +119,8 @@ def join(parts: Sequence[str | Path], path: str | Path, seed: int = 42, *, every
             if not everything and not line.endswith(_NO_TEXT):
                 group, lot = _drawn(line, seed)
                 if lot > limits[group]:
-                    line = orjson.dumps({**orjson.loads(line), "text": None}, option=orjson.OPT_APPEND_NEWLINE)
+                    # Within a text a quotation mark is escaped, so that this key can only be the last one.
+                    line = line[: line.rfind(_TEXT)] + _NO_TEXT
             file.write(line)
 
 
@@ -130,19 +132,20 @@ def _lines(parts: Iterable[str | Path]) -> Iterator[bytes]:
 
 def _drawn(line: bytes, seed: int) -> tuple[tuple[bytes, bytes], int]:
     """Return source and reason of a line that `add` wrote, and its lot."""
-    head = line[: line.find(b'","value":')]
-    name, _, rest = head.removeprefix(b'{"id":"').partition(b'","source":"')
-    source, _, rest = rest.partition(b'","stage":"')
-    reason = rest[rest.find(_REASON) + len(_REASON) :]
-    if b"\\" in head:
+    found = _HEAD.match(line)
+    if found:
+        name, source, reason = found.groups()
+    else:
         # What is escaped may look like what stands between.
         told = orjson.loads(line)
         name, source, reason = (told[key].encode() for key in ("id", "source", "reason"))
     return (source, reason), draw(seed, "rejected", name)
 
 
-#: What stands before the reason in a line that `add` wrote, and what ends one without a text.
-_REASON, _NO_TEXT = b'","reason":"', b'"text":null}\n'
+#: How a line begins that `add` wrote, if nothing in it is escaped.
+_HEAD = re.compile(rb'{"id":"([^"\\]*)","source":"([^"\\]*)","stage":"[^"\\]*","flow":"[^"\\]*","reason":"([^"\\]*)"')
+#: What begins its text, and what ends one without a text.
+_TEXT, _NO_TEXT = b'"text":"', b'"text":null}\n'
 
 
 def read(path: str | Path) -> Iterator[dict[str, Any]]:

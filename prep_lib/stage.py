@@ -405,8 +405,8 @@ class Line:
     ----------
     stages : sequence of Map or Judge
         A corpus stage cannot stand in a line: it needs all documents.
-    measured : callable of (name, Document, values, verdict), or None
-        Gets what a judge measured of a document. None: nobody wants it.
+    measured : callable of (name, documents, values, verdicts), or None
+        Gets what a judge measured of some documents, a row of values for each. None: nobody wants it.
 
     Examples
     --------
@@ -501,7 +501,7 @@ def _signals(stage: Any, doc: Document, verdict: Any) -> dict[str, float]:
     return dict(zip(stage.signals, stage.measure(doc).tolist(), strict=True))
 
 
-Measured: TypeAlias = Callable[[str, Document, np.ndarray, Drop | Cut | None], None]
+Measured: TypeAlias = Callable[[str, Sequence[Document], Sequence[np.ndarray], Sequence[Drop | Cut | None]], None]
 
 
 def _call(stage: Any, measured: Measured | None) -> Callable[[Sequence[Document]], list[Any]]:
@@ -512,15 +512,18 @@ def _call(stage: Any, measured: Measured | None) -> Callable[[Sequence[Document]
     if measured is None or not isinstance(stage, Measuring):
         return lambda docs: _ask_all(stage, kind, docs)
 
-    def measuring(doc: Document, found: np.ndarray | None = None) -> Drop | Cut | None:
+    def measuring(doc: Document, found: np.ndarray | None) -> tuple[np.ndarray, Drop | Cut | None]:
         values = stage.measure(doc) if found is None else found
-        verdict = stage.verdict(doc, values)
-        measured(stage.name, doc, values, verdict)
-        return verdict
+        # A copy: a judge may fill the same array for every document.
+        return np.array(values, np.float64), stage.verdict(doc, values)
 
     def measuring_all(docs: Sequence[Document]) -> list[Any]:
         values = _many(stage, "measure", docs) or [None] * len(docs)
-        return [_ask(stage, partial(measuring, found=found), doc) for doc, found in zip(docs, values, strict=True)]
+        told = [_ask(stage, partial(measuring, found=found), doc) for doc, found in zip(docs, values, strict=True)]
+        judged = [(doc, *one) for doc, one in zip(docs, told, strict=True) if not isinstance(one, BadRecord)]
+        if judged:
+            measured(stage.name, *zip(*judged, strict=True))
+        return [one if isinstance(one, BadRecord) else one[1] for one in told]
 
     return measuring_all
 

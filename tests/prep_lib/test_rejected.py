@@ -46,6 +46,18 @@ def test_parts_join_to_what_one_part_would_hold(
     assert sum(line["text"] is not None for line in lines) == 5
 
 
+def test_a_text_goes_whatever_it_and_its_line_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT_TEXTS", 1)
+    for name in "ab":
+        with RejectedWriter(tmp_path / f"{name}.zst") as file:
+            file.add(name, "web", "read", BadRecord("odd", '","text":"'), lambda: '\\","text":"a","text":null}\n')
+    parts = [line for name in "ab" for line in read(tmp_path / f"{name}.zst")]
+    join([tmp_path / "a.zst", tmp_path / "b.zst"], tmp_path / "joined.zst")
+    joined = [*read(tmp_path / "joined.zst")]
+    assert sorted(line["text"] is None for line in joined) == [False, True]
+    assert [{**line, "text": None} for line in joined] == [{**line, "text": None} for line in parts]
+
+
 def test_everything_keeps_whole_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEPT_TEXTS", 1)
     monkeypatch.setattr(module, "EXCERPT", 3)

@@ -305,7 +305,7 @@ def test_a_line_passes_one_document_at_a_time_and_counts_as_run_does() -> None:
         ("t#1", "upper", "unreadable"), ("t#2", "upper", "empty"), ("t#4", "vowels", "no_vowel"),
     ]  # fmt: skip
     assert line.counts.ledger() == result.ledger
-    assert [(name, doc.id, values.tolist()) for name, doc, values, _ in seen] == [
+    assert [(name, doc.id, values.tolist()) for name, (doc,), (values,), _ in seen] == [
         ("vowels", "t#0", [2]), ("vowels", "t#3", [4]), ("vowels", "t#4", [0]),
     ]  # fmt: skip
     assert isinstance(Vowels(), Measuring)
@@ -346,7 +346,10 @@ def test_many_documents_pass_a_line_together_as_each_alone(words, asked) -> None
     # Of two errors with one reason Python says that they differ.
     assert [str(settled) for settled in through] == [str(settled) for settled in apart]
     assert line.counts.ledger() == alone.counts.ledger()
-    assert [(told[1].id, told[2].tolist()) for told in all_seen] == [(told[1].id, told[2].tolist()) for told in one]
+    ((name, judged, values, verdicts),) = all_seen
+    assert [(name, [doc], [row], [verdict]) for doc, row, verdict in zip(judged, values, verdicts, strict=True)] == [
+        (told[0], *map(list, told[1:])) for told in one
+    ]
     assert tuple(stage.asked for stage in together) == asked
     assert Line([]).many([]) == []
 
