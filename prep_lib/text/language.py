@@ -557,7 +557,7 @@ class _Scratch(threading.local):
             self.array("length", np.int64, rows), self.array("best", np.int64, rows),
             self.array("certain", np.float64, count), self.array("near", np.bool_, count),
             self.array("labels", np.int64, count), self.array("sure", np.float64, count),
-            self.array("lanes", np.int64, 4, self.LANES), self.array("met", np.bool_, scripts),
+            self.array("lanes", np.int64, 3, self.LANES), self.array("met", np.bool_, scripts),
             self.keys, self.counts, self.seen, self.array("some", np.int64, size),
             self.array("of_script", np.float64, 2, scripts), self.array("pool", np.float64, size),
             self.array("shares", np.float64, size + 1, 4),
@@ -778,19 +778,15 @@ def walk(
     text: np.ndarray,
     found: np.ndarray,
     chosen: np.ndarray,
-    weights: np.ndarray,
-    base: np.ndarray,
-    stride: np.ndarray,
     features: np.ndarray,
     lines: np.ndarray,
-) -> int:
+) -> None:
     """Write the feature, or -1, that the automaton sees at every byte of the chosen segments.
 
-    Several are walked at a time: each step waits for the memory, so the others cost next to nothing. For the same
-    reason the weights of each feature are touched, and their sum returned: they are there when `weigh` reads them.
+    Several are walked at a time: each step waits for the memory, so the others cost next to nothing.
     """
-    lanes, coming, touched = 0, 0, 0
-    at, stop, row, script = lines[0], lines[1], lines[2], lines[3]
+    lanes, coming = 0, 0
+    at, stop, row = lines[0], lines[1], lines[2]
     while True:
         lane = 0
         while lane < len(at):
@@ -801,14 +797,14 @@ def walk(
                 coming += 1
             if coming < len(found):
                 at[lane], stop[lane], row[lane] = found[coming, _CLEAN], found[coming, _CLEAN_STOP], 0
-                script[lane], lanes, coming = found[coming, _SCRIPT], max(lanes, lane + 1), coming + 1
+                lanes, coming = max(lanes, lane + 1), coming + 1
             elif lane < lanes:
                 lanes -= 1
-                at[lane], stop[lane], row[lane], script[lane] = at[lanes], stop[lanes], row[lanes], script[lanes]
+                at[lane], stop[lane], row[lane] = at[lanes], stop[lanes], row[lanes]
             else:
                 break
         if lanes == 0:
-            return touched
+            return
         steps = stop[0] - at[0]
         for lane in range(1, lanes):
             steps = min(steps, stop[lane] - at[lane])
@@ -817,10 +813,7 @@ def walk(
                 place = at[lane]
                 entry = np.int64(step[row[lane] << 8 | text[place]])
                 row[lane] = entry // RADIX
-                feature = entry - row[lane] * RADIX - 1
-                features[place], at[lane] = feature, place + 1
-                first = base[script[lane]] + max(feature, 0) * stride[script[lane]]
-                touched += int(weights[first]) + int(weights[first + 32]) + int(weights[first + 64])
+                features[place], at[lane] = entry - row[lane] * RADIX - 1, place + 1
 
 
 @kernel
@@ -1193,9 +1186,7 @@ def read_all(
             found[first:last], tables.width, limit, tables.places, work.met, work.chosen[first:last]
         )
     # All texts together: the more lanes, the less each waits for the memory.
-    walk(
-        tables.step, clean, found, work.chosen, tables.weights, tables.base, tables.stride, work.features, work.lanes
-    )  # fmt: skip
+    walk(tables.step, clean, found, work.chosen, work.features, work.lanes)
     for text in range(len(told)):
         first, last = told[text, _FROM], told[text, _TO]
         behind = weigh_up(found[first:last], first, told[text], tables, work, answers[text], pairs, rows)
@@ -1207,9 +1198,7 @@ def read_all(
                 found[at, _CLEAN_STOP] = work.stops[at]
             mine, chosen = found[first:last], work.chosen[first:last]
             told[text, _READ] = choose(mine, tables.width, AGAIN * budget, tables.places, work.met, chosen)
-            walk(
-                tables.step, clean, mine, chosen, tables.weights, tables.base, tables.stride, work.features, work.lanes
-            )
+            walk(tables.step, clean, mine, chosen, work.features, work.lanes)
             behind = weigh_up(mine, first, told[text], tables, work, answers[text], pairs, rows)
         rows = behind
     return rows
@@ -1435,7 +1424,7 @@ def classify(text: str) -> tuple[str, float]:
     found[0, _CLEAN_STOP] = len(clean)
     known, work, tables = model(), _scratch().work(found, clean, np.array([[0, 1]])), _tables(MIN_SCORE)
     work.chosen[:], work.length[:] = True, 0
-    walk(tables.step, clean, found, work.chosen, tables.weights, tables.base, tables.stride, work.features, work.lanes)
+    walk(tables.step, clean, found, work.chosen, work.features, work.lanes)
     weigh(
         work.features, found, work.chosen, tables.weights, tables.scale, tables.prior, tables.base, tables.stride,
         tables.width, tables.columns, tables.logs, work.keys, work.counts, work.seen, work.scores, work.length,

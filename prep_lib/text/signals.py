@@ -330,11 +330,28 @@ def complement(spans: Any, size: int) -> tuple[tuple[int, int], ...]:
     >>> complement([(1, 3), (3, 4), (6, 6)], 8)
     ((0, 1), (4, 8))
     """
-    held = np.asarray(spans, np.int64).reshape(-1, 2)
-    held = held[held[:, 0] < held[:, 1]]
-    starts, stops = np.append(0, held[:, 1]), np.append(held[:, 0], size)
-    between = starts < stops
-    return tuple(zip(starts[between].tolist(), stops[between].tolist(), strict=True))
+    return tuple(map(tuple, _gaps(np.asarray(spans, np.int64).reshape(-1, 2), size).tolist()))
+
+
+def _gaps(spans: np.ndarray, size: int) -> np.ndarray:
+    gaps = np.empty((len(spans) + 1, 2), np.int64)
+    return gaps[: find_gaps(spans, size, gaps)]
+
+
+@kernel
+def find_gaps(spans: Any, size: int, gaps: Any) -> int:
+    """Write what `complement` returns, one row more than there are spans at most; return how many rows that are."""
+    rows = behind = 0
+    for piece in range(len(spans)):
+        if spans[piece, 0] < spans[piece, 1]:
+            if behind < spans[piece, 0]:
+                gaps[rows, 0], gaps[rows, 1] = behind, spans[piece, 0]
+                rows += 1
+            behind = spans[piece, 1]
+    if behind < size:
+        gaps[rows, 0], gaps[rows, 1] = behind, size
+        rows += 1
+    return rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -540,7 +557,7 @@ class Meter:
         self.cutter = Cutter(splitter(reading.words), reading.stop_words)
         self.counts = np.zeros(GRAMS + len(TOP) + len(DUP), np.int64)
         self.limits = _limits(reading.lines)
-        #: By the identity of documents measured last: what line rules leave of them; None: they have to look again.
+        #: By the identity of documents measured last: what line rules take from them; None: they have to look again.
         self._kept: dict[int, tuple[Document, np.ndarray | None]] = {}
         self._make_room(1 << 14, 1 << 16)
 
@@ -634,7 +651,7 @@ class Meter:
         if cited < 0 or (cited and find_phrases(left, self.limits[PHRASES]) & 1):
             self._odd_page(doc, rules)
             return
-        self._kept[id(doc)] = (doc, None if cited else self.spans[:pieces].copy())
+        self._kept[id(doc)] = (doc, None if cited else _gaps(self.spans[:pieces], len(doc.text)))
         if cited:
             self._cited(left.tobytes().decode().strip(), lines)
 
@@ -650,7 +667,7 @@ class Meter:
     def _odd_page(self, doc: Document, rules: Lines) -> None:
         """The same where lines may hold phrases: rare, and looked at line by line."""
         page, counts = rules.cut(doc.text), self.counts
-        self._kept[id(doc)] = (doc, np.array(page.spans, np.int64).reshape(-1, 2))
+        self._kept[id(doc)] = (doc, np.array(page.cuts(), np.int64).reshape(-1, 2))
         self.cutter.cut("\n".join(page.lines).encode())
         split = self.cutter.seen.split
         of_lines = self.cutter.lines[: self.cutter.told[LINES], SENTENCES].tolist()
@@ -689,11 +706,11 @@ class Meter:
         """What the line rules take; measured again only if others came between."""
         if id(doc) not in self._kept:
             self.measure(doc, ("kept_chars",))
-        spans = self._kept[id(doc)][1]
-        if spans is None:
+        gaps = self._kept[id(doc)][1]
+        if gaps is None:
             assert self.reading.lines is not None
             return self.reading.lines.cut(doc.text).cuts()
-        return complement(spans, len(doc.text))
+        return tuple(map(tuple, gaps.tolist()))
 
 
 _END_POINTS = np.array(sorted(map(ord, END_MARKS)), np.int64)
@@ -824,7 +841,7 @@ def measure_all(
         Written: whether a text is left to Python, which has to split a word, make room, or look at lines.
     held : (room, 2) int64
     held_ends : (texts + 1,) int64
-        Written: the spans the line rules keep of each text.
+        Written: the spans the line rules take from each text.
     """
     start = pieces = 0
     for text in range(len(stops)):
@@ -850,12 +867,11 @@ def measure_all(
             part, words, glued, running, lines, feeds, sizes, top, of_lines, of_page, limits, ends, kept, spans,
             scratch, counts,
         )  # fmt: skip
-        number = scratch.told[5] if of_page == 2 else 0
-        if cited != 0 or pieces + number > len(held):
+        number = scratch.told[5] if of_page == 2 else -1
+        if cited != 0 or pieces + number + 1 > len(held):
             continue
-        for piece in range(number):
-            held[pieces + piece, 0], held[pieces + piece, 1] = spans[piece, 0], spans[piece, 1]
-        pieces += number
+        if of_page == 2:
+            pieces += find_gaps(spans[:number], counts[CHARS], held[pieces:])
         held_ends[text + 1] = pieces
         divide(counts, fractions, out[text])
         states[text] = False
