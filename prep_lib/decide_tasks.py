@@ -59,6 +59,10 @@ CUT = np.dtype([("document", "<i8"), ("start", "<i4"), ("stop", "<i4")])
 PLACE = np.int64(2**32)
 
 
+#: Characters sketched at once, about: many short documents, little beside a worker's memory.
+TOGETHER = 2**20
+
+
 @dataclass(frozen=True)
 class Settings:
     """What changes the verdicts, beside the stages."""
@@ -85,10 +89,23 @@ def sketch(number: int, each: Sequence[Input], stages: Sequence[Any], settings: 
     """Read the documents of some spans, and write what the stages need of them."""
     read, notes = _Read(settings), _Notes(stages)
     for at, one in enumerate(each):
-        for record, doc in read.documents(one):
-            notes.add(at, record, doc)
+        for some in _together(read.documents(one)):
+            notes.add(at, some)
     notes.write(out / f"{number:05d}")
     return {**read.result(), **notes.result()}
+
+
+def _together(documents: Iterator[tuple[int, Document]]) -> Iterator[list[tuple[int, Document]]]:
+    """Yield documents some at a time, because a stage sketches many short ones in the time of a few."""
+    some, size = list[tuple[int, Document]](), 0
+    for one in documents:
+        some.append(one)
+        size += 1000 + len(one[1].text)
+        if size > TOGETHER:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 class _Notes:
@@ -104,20 +121,31 @@ class _Notes:
         self.failed, self.why = list[tuple[int, int]](), dict[str, list[str]]()
         self.sources: dict[str, int] = {}
 
-    def add(self, at: int, record: int, doc: Document) -> None:
-        """Note a document of the input with this number."""
-        document, spelled = len(self.heads), doc.id.encode("utf-8", "surrogatepass")
-        self.ids.append(spelled)
-        self.id_end += len(spelled)
-        source = self.sources.setdefault(doc.source, len(self.sources))
-        self.heads.append((record, at, source, len(doc.text), self.id_end))
+    def add(self, at: int, some: Sequence[tuple[int, Document]]) -> None:
+        """Note documents of the input with this number."""
+        first, docs = len(self.heads), [doc for _, doc in some]
+        for record, doc in some:
+            spelled = doc.id.encode("utf-8", "surrogatepass")
+            self.ids.append(spelled)
+            self.id_end += len(spelled)
+            source = self.sources.setdefault(doc.source, len(self.sources))
+            self.heads.append((record, at, source, len(doc.text), self.id_end))
         for place, stage in enumerate(self.stages):
-            # Whom one stage cannot read, the later ones do not see.
-            found = b"" if str(document) in self.why else self._sketched(place, stage, document, doc)
-            self.rows[stage.name].append(found)
-            self.sizes[stage.name].append(len(found) // stage.row.itemsize)
+            found = self._sketched(place, stage, first, docs)
+            self.rows[stage.name] += found
+            self.sizes[stage.name] += [len(rows) // stage.row.itemsize for rows in found]
 
-    def _sketched(self, place: int, stage: Any, document: int, doc: Document) -> bytes:
+    def _sketched(self, place: int, stage: Any, first: int, docs: Sequence[Document]) -> list[bytes]:
+        # Whom one stage cannot read, the later ones do not see. One that sketches many at once can read all of them.
+        seen = {at: doc for at, doc in enumerate(docs, first) if str(at) not in self.why}
+        if hasattr(stage, "sketch_many"):
+            rows = map(np.ndarray.tobytes, stage.sketch_many([*seen.values()]))
+            found = dict(zip(seen, rows, strict=True))
+        else:
+            found = {at: self._sketched_alone(place, stage, at, doc) for at, doc in seen.items()}
+        return [found.get(at, b"") for at in range(first, first + len(docs))]
+
+    def _sketched_alone(self, place: int, stage: Any, document: int, doc: Document) -> bytes:
         try:
             found: bytes = stage.sketch(doc).tobytes()
             if stage.name in self.labels:
@@ -131,7 +159,7 @@ class _Notes:
     def write(self, begin: Path) -> None:
         save(f"{begin}.heads.npy", np.array(self.heads, HEAD))
         save(f"{begin}.ids.npy", np.frombuffer(b"".join(self.ids), np.uint8))
-        save(f"{begin}.failed.npy", np.array(self.failed, np.int64).reshape(-1, 2))
+        save(f"{begin}.failed.npy", np.array(sorted(self.failed), np.int64).reshape(-1, 2))
         for stage in self.stages:
             save(f"{begin}.{stage.name}.npy", _by_key(stage, self.rows[stage.name], self.sizes[stage.name]))
 

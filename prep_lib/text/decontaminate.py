@@ -182,21 +182,26 @@ def scan(data: Any, codes: Any, bits: Any, shift: int, slots: Any, hits: Any, ou
     while True:
         kind, fold, wide, capital = i64(0), _ZERO, 1, False
         if i < size:
-            byte = data[i]
+            # Unsigned places spare a look whether they are negative.
+            byte = data[u64(i)]
             if byte < 128:
                 code = i64(codes[byte])
                 kind, fold, capital = code & 7, u64(code >> 4), code & 8 != 0
             else:
-                if byte < 224:
-                    wide, point = 2, byte & 31
-                elif byte < 240:
-                    wide, point = 3, byte & 15
+                if 224 <= byte < 240 and i + 2 < size:
+                    # Most of what is not ASCII.
+                    wide, point = 3, i64(byte & 15) << 12 | i64(data[u64(i + 1)] & 63) << 6 | i64(data[u64(i + 2)] & 63)
                 else:
-                    wide, point = 4, byte & 7
-                point = i64(point)
-                for k in range(1, wide):
-                    if i + k < size:
-                        point = (point << 6) | i64(data[i + k] & 63)
+                    if byte < 224:
+                        wide, point = 2, byte & 31
+                    elif byte < 240:
+                        wide, point = 3, byte & 15
+                    else:
+                        wide, point = 4, byte & 7
+                    point = i64(point)
+                    for k in range(1, wide):
+                        if i + k < size:
+                            point = (point << 6) | i64(data[i + k] & 63)
                 if 0x1100 <= point < 0x1113 and i + 5 < size and data[i + 3] == 225:
                     # Hangul written letter by letter, two or three to a syllable.
                     vowel = (i64(data[i + 4] & 63) << 6 | i64(data[i + 5] & 63)) - 0x161
@@ -207,7 +212,7 @@ def scan(data: Any, codes: Any, bits: Any, shift: int, slots: Any, hits: Any, ou
                             if 0 < last < 28:
                                 point, wide = point + last, 9
                 if point < 0x20000:
-                    code = i64(codes[point])
+                    code = i64(codes[u64(point)])
                     kind, fold, capital = code & 7, u64(code >> 4), code & 8 != 0
                 elif point < 0x40000:
                     kind, fold = 3, u64(point)
@@ -248,8 +253,8 @@ def scan(data: Any, codes: Any, bits: Any, shift: int, slots: Any, hits: Any, ou
                 small = kind == 1 and not capital
                 # Most of most texts: small letters, or digits, that are one byte each, and then a blank or a mark.
                 ended = False
-                while i < size and data[i] < 128:
-                    code = i64(codes[data[i]])
+                while i < size and data[u64(i)] < 128:
+                    code = i64(codes[data[u64(i)]])
                     if code & 15 != state:
                         ended = state == 1 and code & 7 == 0
                         break

@@ -8,8 +8,9 @@ c.jsonl#L2  "def f():\\nx"         ──code_safe──▶ sha256 b133…    an
 from __future__ import annotations
 
 import hashlib
+import itertools
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -152,24 +153,44 @@ class ExactDedup:
 
     def sketch(self, doc: Document) -> np.ndarray:
         """Return a row for the document, or one for each piece that is long enough."""
-        text, spans, pieces = doc.text, [(0, len(doc.text))], 0
-        if self.level != "document":
-            cut = [*(lines(text) if self.level == "line" else paragraphs(text))]
-            sizes = [len(text[start:stop].strip()) for start, stop in cut]
-            spans = [span for span, size in zip(cut, sizes, strict=True) if size >= self.min_chars]
-            pieces = len(spans) if len(spans) == sum(map(bool, sizes)) else 0
-        out = np.zeros(len(spans), self.row)
-        if not spans:
-            return out
+        return self.sketch_many([doc])[0]
+
+    def sketch_many(self, docs: Sequence[Document]) -> list[np.ndarray]:
+        """Return what `sketch` does of each document."""
+        found = [self._spans(doc.text) for doc in docs]
+        sizes = [len(spans) for spans, _ in found]
+        ends = [0, *itertools.accumulate(sizes)]
+        out = np.zeros(ends[-1], self.row)
+        whole, digests = [sha256(utf8(doc)) for doc in docs], list[bytes]()
+        for doc, digest, (spans, _) in zip(docs, whole, found, strict=True):
+            for start, stop in spans:
+                text = self.normal(doc.text[start:stop])
+                # Half of all clean documents and more are in normal form already: hashed once.
+                digests.append(digest if text == doc.text else sha256(utf8(text)))
         # Column by column: to make a row of a tuple takes as long as its sha256.
-        digests = [hashlib.sha256(utf8(self.normal(text[start:stop]))).digest() for start, stop in spans]
         halves = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 4)
         out["key"], out["check"] = halves[:, 0], halves[:, 1]
-        out["characters"], out["tie"], out["id"] = len(text), first8(utf8(doc)), id_hash(doc.id)
+        told: dict[str, Any] = {
+            "characters": [len(doc.text) for doc in docs],
+            "tie": np.frombuffer(b"".join(whole), ">u8")[::4],
+            "id": [id_hash(doc.id) for doc in docs],
+        }
         if self.level != "document":
-            out["pieces"] = pieces
-            out["start"], out["stop"] = np.array(spans).T
-        return out
+            told["pieces"] = [pieces for _, pieces in found]
+            places = np.array([span for spans, _ in found for span in spans], np.int64).reshape(-1, 2)
+            out["start"], out["stop"] = places.T
+        for name, values in told.items():
+            out[name] = np.repeat(np.array(values, self.row[name]), sizes)
+        return [out[begin:end] for begin, end in itertools.pairwise(ends)]
+
+    def _spans(self, text: str) -> tuple[list[tuple[int, int]], int]:
+        """Return what of a text is compared, and how many pieces that is, if nothing but blanks stands beside them."""
+        if self.level == "document":
+            return [(0, len(text))], 0
+        cut = [*(lines(text) if self.level == "line" else paragraphs(text))]
+        sizes = [len(text[start:stop].strip()) for start, stop in cut]
+        spans = [span for span, size in zip(cut, sizes, strict=True) if size >= self.min_chars]
+        return spans, len(spans) if len(spans) == sum(map(bool, sizes)) else 0
 
     def losers(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return which rows go, and the row that stays in the stead of each.
@@ -286,6 +307,11 @@ def paragraphs(text: str) -> Iterator[tuple[int, int]]:
         yield begin, stop
 
 
+def sha256(data: bytes) -> bytes:
+    """Return the digest, 32 bytes."""
+    return hashlib.sha256(data).digest()
+
+
 def first8(data: bytes) -> int:
     """Return the first 8 bytes of the sha256 as a number."""
-    return int.from_bytes(hashlib.sha256(data).digest()[:8], "big")
+    return int.from_bytes(sha256(data)[:8], "big")

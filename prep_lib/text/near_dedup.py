@@ -28,7 +28,15 @@ from prep_lib.record import Document, Drop
 from prep_lib.seeds import key, stream
 from prep_lib.stage import Sketched
 from prep_lib.text.exact_dedup import check_keep, first8, priority
-from prep_lib.text.shingles import parse_shingle, read_shingles, shingle_hashes, utf8
+from prep_lib.text.shingles import (
+    ascii_table,
+    character_table,
+    cut_shingles,
+    parse_shingle,
+    read_shingles,
+    shingle_hashes,
+    utf8,
+)
 
 #: For kernels: to mypy a number of numpy is no int.
 i64: Any = np.int64
@@ -137,13 +145,27 @@ class NearDedup:
 
     def sketch(self, doc: Document) -> np.ndarray:
         """Return the row of a document, (1,)."""
-        hashes, template = read_shingles(doc, self.shingle)
-        out = np.zeros(1, self.row)
-        row = out[0]
-        row["characters"], row["tie"] = len(doc.text), first8(utf8(doc))
-        row["id"], row["template"], row["shingles"] = id_hash(doc.id), template, len(hashes)
-        sign(hashes, *permutations(self.seed, self.num_perm), out["signature"][0])
-        return out
+        return self.sketch_many([doc])[0]
+
+    def sketch_many(self, docs: Sequence[Document]) -> list[np.ndarray]:
+        """Return the row of each document, (1,): one call of a kernel for all, because many documents are short."""
+        out, (by, size) = np.zeros(len(docs), self.row), parse_shingle(self.shingle)
+        raw, permuted = list(map(utf8, docs)), permutations(self.seed, self.num_perm)
+        counts, templates = np.empty(len(docs), np.int64), np.empty(len(docs), np.uint64)
+        signatures = np.empty((len(docs), self.num_perm), np.uint32)
+        room = max(map(len, raw), default=0) // (1 if by == "char" else 2) + 1
+        sign_texts(
+            np.frombuffer(b"".join(raw), np.uint8), np.cumsum(list(map(len, raw))), size, by == "char", ascii_table(),
+            character_table(), np.empty(room, np.uint64), *permuted, counts, templates, signatures,
+        )  # fmt: skip
+        for at in np.flatnonzero(counts < 0).tolist():
+            hashes, templates[at] = read_shingles(docs[at], self.shingle)
+            counts[at] = len(hashes)
+            sign(hashes, *permuted, signatures[at])
+        out["characters"], out["tie"] = [len(doc.text) for doc in docs], list(map(first8, raw))
+        out["id"], out["template"] = [id_hash(doc.id) for doc in docs], templates
+        out["shingles"], out["signature"] = counts, signatures
+        return [out[at : at + 1] for at in range(len(docs))]
 
     def evidence(self, doc: Document) -> np.ndarray:
         """Return the document's shingle hashes, (m,) uint64, sorted, each once."""
@@ -492,6 +514,34 @@ def permutations(seed: int, num_perm: int) -> tuple[np.ndarray, np.ndarray]:
     raw = stream(seed, "near_dedup").bit_generator.random_raw(2 * num_perm)
     drawn = (raw >> u64(32)).astype(np.uint32)
     return drawn[:num_perm] | u32(1), drawn[num_perm:]
+
+
+@kernel
+def sign_texts(
+    data: Any, ends: Any, size: Any, by_char: Any, plain: Any, kinds: Any, hashes: Any, factors: Any, terms: Any,
+    counts: Any, templates: Any, signatures: Any,
+) -> None:  # fmt: skip
+    """Cut texts that stand behind each other as UTF-8, and sign what `cut_shingles` makes of each.
+
+    Parameters
+    ----------
+    data, size, by_char, plain, kinds
+        See `cut_shingles`.
+    ends : (n,) int64, bytes
+    hashes : (room,) uint64
+        Room for the shingles of the longest text.
+    factors, terms : (num_perm,) uint32
+    counts, templates : (n,) int64 and uint64
+        Written: what `cut_shingles` returns.
+    signatures : (n, num_perm) uint32
+        Written, but for texts with a count of -1.
+    """
+    begin = i64(0)
+    for k in range(len(ends)):
+        counts[k], templates[k] = cut_shingles(data[begin : ends[k]], size, by_char, plain, kinds, hashes)
+        if counts[k] >= 0:
+            sign(hashes[: counts[k]], factors, terms, signatures[k])
+        begin = ends[k]
 
 
 @kernel

@@ -65,7 +65,7 @@ def documents(shingle: str) -> list[Document]:
 def whole(stage: NearDedup, docs: list[Document]) -> tuple[float, float]:
     """Return the CPU seconds of the signatures, and of all until the verdicts."""
     start = time.process_time()
-    rows = np.concatenate([stage.sketch(doc) for doc in docs])
+    rows = np.concatenate(stage.sketch_many(docs))
     middle = time.process_time()
     met = groups(stage.keys(rows), np.arange(len(rows)))
     settle(rows, *met, collect(met[1], len(rows), lambda at: stage.evidence(docs[at])), stage.threshold)
@@ -81,7 +81,7 @@ def ours(stage: NearDedup, docs: list[Document]) -> tuple[float, float]:
 
 def proven(stage: NearDedup, docs: list[Document]) -> set[frozenset[str]]:
     """Return the pairs that share a band and are alike."""
-    rows = np.concatenate([stage.sketch(doc) for doc in docs])
+    rows = np.concatenate(stage.sketch_many(docs))
     starts, members = groups(stage.keys(rows), np.arange(len(rows)))
     met = {
         pair for one, two in itertools.pairwise(starts) for pair in itertools.combinations(members[one:two].tolist(), 2)

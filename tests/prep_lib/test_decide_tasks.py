@@ -47,6 +47,19 @@ def test_a_sketch_holds_heads_ids_and_rows_by_key(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+def test_whom_one_stage_cannot_read_the_later_ones_do_not_see(tmp_path: Path) -> None:
+    path, out = tmp_path / "a.jsonl", tmp_path / "out"
+    out.mkdir()
+    told = [{"text": "a"}, {"text": "b", "language": "en"}, {"text": "c"}]
+    path.write_text("".join(json.dumps(record) + "\n" for record in told))
+    one = Input(Span(str(path)), 0, "a.jsonl", stamp(path))
+    result = work.sketch(0, [one], [Mixture(by="language"), ExactDedup(), NearDedup()], SETTINGS, out)
+    assert np.load(out / "00000.failed.npy").tolist() == [[0, 0], [2, 0]]
+    assert result["rows"] == {"mixture": 1, "exact_dedup": 1, "near_dedup": 1}
+    assert [np.load(out / f"00000.{name}.npy")["document"].tolist() for name in result["rows"]] == [[1]] * 3
+    assert sorted(result["lost"]) == ["0", "2"]
+
+
 @pytest.mark.parametrize("ranges", [1, 2, 7])
 def test_all_rows_of_a_key_meet_in_one_range(tmp_path: Path, ranges: int) -> None:
     stages = [ExactDedup()]

@@ -111,6 +111,15 @@ def test_losers_depend_on_the_rows_alone_in_any_order() -> None:
     assert [len(part) for part in stage.losers(rows[:0])] == [0, 0]
 
 
+@pytest.mark.parametrize("level", ["document", "paragraph", "line"])
+def test_a_text_among_others_is_sketched_as_it_is_alone(level: str) -> None:
+    stage, docs = ExactDedup(level=level, min_chars=2), documents(["ab\n\ncd", "", "\n", "é\r\nab \nx", "\ud800ab"])
+    found = stage.sketch_many(docs)
+    assert [rows.tobytes() for rows in found] == [stage.sketch(doc).tobytes() for doc in docs]
+    assert [len(rows) for rows in found] == ([1] * 5 if level == "document" else [2, 0, 0, 1, 1])
+    assert stage.sketch_many([]) == []
+
+
 def test_keys_that_share_half_are_two_texts() -> None:
     stage = ExactDedup()
     rows = np.concatenate([stage.sketch(Document("1", "a")), stage.sketch(Document("2", "b"))])

@@ -35,8 +35,9 @@ from prep_lib.text.near_dedup import (
     least_matches,
     permutations,
     settle,
+    sign,
 )
-from prep_lib.text.shingles import shingle_texts
+from prep_lib.text.shingles import read_shingles, shingle_texts
 
 #: A few words in any order: sets that are like each other to every degree.
 WORDS = st.lists(st.sampled_from("abcdefghij"), max_size=12).map(" ".join)
@@ -327,6 +328,30 @@ def test_minima_are_of_32_bits() -> None:
         near_dedup.sign.python(hashes, factors, terms, outs[1])
     assert outs.tolist() == [plain, plain]
     assert (factors % 2 == 1).all()
+
+
+@pytest.mark.parametrize("shingle", ["word2", "char3"])
+def test_a_text_among_others_is_sketched_as_it_is_alone(shingle: str) -> None:
+    stage = NearDedup(shingle=shingle, num_perm=16, recall=0.5)
+    texts = [
+        "the cat sat on the mat",
+        "",
+        " ",
+        "ÉCOLE à 12 km, École à 7 km",
+        "我有 a cat",
+        "half \ud800 a pair",
+        "cat",
+    ]
+    docs = documents(texts)
+    rows = np.concatenate(stage.sketch_many(docs))
+    assert rows.tobytes() == sketches(stage, docs).tobytes()
+    assert stage.sketch_many([]) == []
+    for row, text in zip(rows, texts, strict=True):
+        hashes, template = read_shingles(text, shingle)
+        signature = np.empty(16, np.uint32)
+        sign(hashes, *permutations(stage.seed, 16), signature)
+        assert (row["shingles"], row["template"]) == (len(hashes), template)
+        assert row["signature"].tolist() == signature.tolist()
 
 
 def test_signatures_do_not_change() -> None:

@@ -339,6 +339,15 @@ def test_everything_outside_the_finds_stays(text: str) -> None:
     assert Pii().map(Document("1", text)).text == made + kept[-1]
 
 
+@settings(deadline=None, max_examples=300)
+@given(st.lists(TEXTS, max_size=5))
+@example(["4539 5787 ", "6362 1486", "kim@", "mail.cn", "\ud800a", "\\n13812345678", "手机", "13812345678", ""])
+def test_of_many_documents_each_is_masked_as_it_is_alone(texts: list[str]) -> None:
+    docs = [Document(str(at), text) for at, text in enumerate(texts)]
+    for stage in (Pii(), Pii(action="drop"), Pii(kinds=("email",), max_found=0)):
+        assert stage.map_many(docs) == [stage.map(doc) for doc in docs]
+
+
 @settings(deadline=None, max_examples=200)
 @given(TEXTS)
 def test_the_kernel_equals_its_python(text: str) -> None:
