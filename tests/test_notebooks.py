@@ -8,15 +8,39 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import prep
+from IPython.core.interactiveshell import InteractiveShell
 
 from prep_lib import verify
 from prep_lib.recipes import parameters
 
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+#: What a notebook is asked for in the place of its defaults: choices that its parameters name.
+CHOICES: list[tuple[str, dict[str, Any]]] = [
+    ("11_clean", {"punctuation": True, "keep_languages": "en", "classifier_low": 0.5}),
+    ("11_clean", {"rules": "gopher/datatrove", "force": True, "look_at": 1}),
+    ("12_dedup", {"lines": True, "hash_text": "collapse", "keep": "first"}),
+    ("12_dedup", {"shingle": "char5", "threshold": 1.0, "pairs": 0}),
+    ("13_mix", {"pii_action": "drop", "unit": "paragraph", "renumbered": "drop"}),
+    ("13_mix", {"pii_kinds": "none", "weights": "unimax", "max_epochs": 2.0, "budget": "100000"}),
+    ("14_tokenize", {"byte_fallback": True, "special_tokens": "<a> <b>", "vocab_size": 2000}),
+    ("15_pack", {"packing": "best_fit", "seq_len": 64, "format": "h5"}),
+    ("15_pack", {"packing": "best_fit_split", "seq_len": 64, "format": "npz"}),
+    ("15_pack", {"tail": "pad", "seq_len": 100_000, "format": "npz"}),
+    ("20_export", {"chunk_size": 7, "nan": "null", "binary": "base64"}),
+    ("21_templates", {"template": "", "strategy": "alpaca", "answers": "last"}),
+    ("21_templates", {"max_length": 64, "too_long": "cut_turns", "weights": True}),
+    ("22_tensorize", {"pack_size": 64, "too_long": "cut_turns"}),
+    ("22_tensorize", {"pack_size": 0, "shard_size": 700}),
+    ("22_tensorize", {"packing": "best_fit_split", "max_length": 64, "too_long": "cut"}),
+    ("22_tensorize", {"template": "chatml", "weights": True, "packing": "concat", "tail": "drop"}),
+    ("30_preshuffle", {"shard_size": 7, "audit_rows": 1, "sample": 100}),
+]
+
 #: Bytes of one output; a notebook of more is slow to open and to share.
 LARGEST = 300_000
 
@@ -100,3 +124,24 @@ def test_plain_papermill_does_the_same(demo: Path, demo_workspace: Path, tmp_pat
     for path in ours.iterdir():
         if path.is_file():
             assert path.read_bytes() == (theirs / path.name).read_bytes(), path.name
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), CHOICES, ids=[f"{name} {' '.join(map(str, values.values()))}" for name, values in CHOICES]
+)
+def test_what_holds_is_not_true_of_the_defaults_only(
+    demo: Path, demo_workspace: Path, monkeypatch: pytest.MonkeyPatch, name: str, values: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(demo_workspace)
+    run = demo_workspace / "runs" / "choices"
+    shutil.rmtree(run, ignore_errors=True)
+    shutil.copytree(demo, run, ignore=shutil.ignore_patterns(name))
+    given = {"run": "choices", "workers": 1, "engine": "inline", **values}
+    known = parameters(ROOT / "notebooks" / f"{name}.ipynb")
+    assert values.keys() <= known.keys()
+    shell = InteractiveShell()
+    for cell in cells(ROOT / "notebooks" / f"{name}.ipynb", "code"):
+        put_in = given if "parameters" in cell["metadata"].get("tags", []) else {}
+        lines = [f"{key} = {value!r}" for key, value in put_in.items() if key in known]
+        done = shell.run_cell("\n".join([source(cell), *lines]))
+        assert done.success, f"{source(cell)[:200]}\n{done.error_before_exec or done.error_in_exec!r}"
