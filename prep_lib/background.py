@@ -23,10 +23,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from prep_lib import engine
 from prep_lib.alerts import alerts
 from prep_lib.errors import BadInput, RunLocked
 from prep_lib.facts import facts
+from prep_lib.locks import HIDDEN, is_held, is_still
 from prep_lib.markup import duration, number, percent, size
 from prep_lib.results import (
     Journal,
@@ -96,7 +96,7 @@ class Owner:
     @property
     def still(self) -> bool:
         """Say whether the process of this number is that one: only then may it be sent a signal."""
-        return engine.is_still(self.said)
+        return is_still(self.said)
 
     def __str__(self) -> str:
         return f"process {self.process} on {'this machine' if self.here else self.host}"
@@ -104,7 +104,7 @@ class Owner:
 
 def owner(run: Run) -> Owner | None:
     """Return who works in a run, or was killed there; None if nobody does and whoever did has ended by himself."""
-    path = run.folder / engine.HIDDEN / "owner.json"
+    path = run.folder / HIDDEN / "owner.json"
     try:
         said = json.loads(path.read_bytes())
         found = Owner(str(said["host"]), int(said["process"]), path.stat().st_mtime, said=said)
@@ -113,7 +113,7 @@ def owner(run: Run) -> Owner | None:
     # Locks of another host are not seen through every shared file system; its heartbeat is.
     fresh = time.time() - found.sign < SILENT
     try:
-        return replace(found, alive=(fresh and not found.here) or engine.is_held(path.with_name("lock")))
+        return replace(found, alive=(fresh and not found.here) or is_held(path.with_name("lock")))
     except PermissionError:
         return replace(found, alive=fresh)
 

@@ -27,12 +27,15 @@ from prep_lib import files as fs
 from prep_lib import inputs, rejected, remote, verdicts
 from prep_lib.chat.process import PreTrainProcessor, Processor
 from prep_lib.chat.row import Row, check_fit
-from prep_lib.engine import HIDDEN, Crew, Task, emit, kind_of, lock, parse_bytes, run_tasks
+from prep_lib.engine import Crew, Task, run_tasks
 from prep_lib.errors import AcceleratorMismatch, BadInput, BadParameter, BadRecord, PrepError, unknown
+from prep_lib.events import emit
 from prep_lib.files import Span
 from prep_lib.inputs import Input, Source, find, pieces
 from prep_lib.keys import Key, changed, function_digest, make_key
 from prep_lib.ledger import TOKEN_FLOWS, Ledger, LossLimit
+from prep_lib.locks import HIDDEN, kind_of, lock
+from prep_lib.machine import parse_bytes
 from prep_lib.shards.count import (
     ROWS,
     Counted,

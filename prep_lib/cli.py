@@ -316,7 +316,7 @@ def _trace(asked: argparse.Namespace) -> None:
 
 def _steps(asked: argparse.Namespace, rows: list[int]) -> list[str]:
     """Say at which step a loader with these settings reads each row."""
-    from prep_lib.engine import listen
+    from prep_lib.events import listen
     from prep_lib.feed.dataset import PreProcessedDataset, TokenDataset
     from prep_lib.feed.loader import create_dataloader
     from prep_lib.remote import place
@@ -461,7 +461,7 @@ def _detached(run: Run, asked: argparse.Namespace) -> int:
 
 def _whole_run(recipe: Recipe, run: Run, asked: argparse.Namespace) -> int:
     from prep_lib.background import line, look, numbers_line
-    from prep_lib.engine import lock
+    from prep_lib.locks import lock
     from prep_lib.press import run_recipe
     from prep_lib.results import summary
 

@@ -31,11 +31,14 @@ from prep_lib import decide_tasks as work
 from prep_lib import documents as stored
 from prep_lib import files as fs
 from prep_lib import inputs, rejected, remote, verdicts
-from prep_lib.engine import Crew, Task, emit, lock, parse_bytes, run_tasks
+from prep_lib.engine import Crew, Task, run_tasks
 from prep_lib.errors import BadInput, BadParameter
+from prep_lib.events import emit
 from prep_lib.inputs import Input, Source
 from prep_lib.keys import Key, make_key
 from prep_lib.ledger import FEW, Ledger, LossLimit
+from prep_lib.locks import lock
+from prep_lib.machine import parse_bytes
 from prep_lib.pipeline import (
     Limits,
     check_apart,

@@ -28,16 +28,17 @@ import numpy as np
 from prep_lib import files as fs
 from prep_lib import rejected, verdicts
 from prep_lib.documents import from_field
-from prep_lib.engine import HIDDEN
 from prep_lib.errors import BadInput, BadParameter, BadRecord
 from prep_lib.inputs import Input, source_field
 from prep_lib.ledger import Ledger
+from prep_lib.locks import HIDDEN
 from prep_lib.pipeline import in_sample
 from prep_lib.record import Cut, Document, Drop
 from prep_lib.rejected import RejectedWriter
 from prep_lib.source import jsonl, parquet
 from prep_lib.source.hub import parsed
 from prep_lib.source.read import rows
+from prep_lib.stage import ask_many, together
 from prep_lib.text import mixture, near_dedup
 
 SKETCH, DECIDED, WAITING = f"{HIDDEN}/sketch", f"{HIDDEN}/decided", f"{HIDDEN}/rejected"
@@ -57,10 +58,6 @@ VERDICT = np.dtype(
 )
 CUT = np.dtype([("document", "<i8"), ("start", "<i4"), ("stop", "<i4")])
 PLACE = np.int64(2**32)
-
-
-#: Characters sketched at once, about: many short documents, little beside a worker's memory.
-TOGETHER = 2**20
 
 
 @dataclass(frozen=True)
@@ -89,23 +86,10 @@ def sketch(number: int, each: Sequence[Input], stages: Sequence[Any], settings: 
     """Read the documents of some spans, and write what the stages need of them."""
     read, notes = _Read(settings), _Notes(stages)
     for at, one in enumerate(each):
-        for some in _together(read.documents(one)):
+        for some in together(read.documents(one), lambda found: len(found[1].text)):
             notes.add(at, some)
     notes.write(out / f"{number:05d}")
     return {**read.result(), **notes.result()}
-
-
-def _together(documents: Iterator[tuple[int, Document]]) -> Iterator[list[tuple[int, Document]]]:
-    """Yield documents some at a time, because a stage sketches many short ones in the time of a few."""
-    some, size = list[tuple[int, Document]](), 0
-    for one in documents:
-        some.append(one)
-        size += 1000 + len(one[1].text)
-        if size > TOGETHER:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
 
 
 class _Notes:
@@ -136,11 +120,12 @@ class _Notes:
             self.sizes[stage.name] += [len(rows) // stage.row.itemsize for rows in found]
 
     def _sketched(self, place: int, stage: Any, first: int, docs: Sequence[Document]) -> list[bytes]:
-        # Whom one stage cannot read, the later ones do not see. One that sketches many at once can read all of them.
+        # Whom one stage cannot read, the later ones do not see.
         seen = {at: doc for at, doc in enumerate(docs, first) if str(at) not in self.why}
-        if hasattr(stage, "sketch_many"):
-            rows = map(np.ndarray.tobytes, stage.sketch_many([*seen.values()]))
-            found = dict(zip(seen, rows, strict=True))
+        # A stage whose labels are noted has them of each document.
+        rows = None if stage.name in self.labels else ask_many(stage, "sketch", [*seen.values()])
+        if rows is not None:
+            found = dict(zip(seen, map(np.ndarray.tobytes, rows), strict=True))
         else:
             found = {at: self._sketched_alone(place, stage, at, doc) for at, doc in seen.items()}
         return [found.get(at, b"") for at in range(first, first + len(docs))]

@@ -27,9 +27,9 @@ import xxhash
 
 from prep_lib import files as fs
 from prep_lib import inputs, rejected, remote, verdicts
-from prep_lib.engine import kind_of
 from prep_lib.errors import BadInput, BadRecord
 from prep_lib.ledger import Ledger
+from prep_lib.locks import kind_of
 from prep_lib.record import Document
 from prep_lib.source import jsonl, read
 from prep_lib.stage import Tallies

@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from prep_lib.engine import default_workers, memory_limit
 from prep_lib.files import natural
+from prep_lib.machine import default_workers, memory_limit
 from prep_lib.markup import size
 from prep_lib.preflight import preflight
 from prep_lib.recipes import read

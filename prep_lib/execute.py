@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from prep_lib import engine
 from prep_lib.errors import NoSpace, NotebookFailed
 from prep_lib.files import space_for, write_whole
+from prep_lib.locks import HIDDEN
+from prep_lib.machine import memory_limit
 from prep_lib.report import first_line
 from prep_lib.workspace import HEADLESS, Run, read_events, retell, transport, write_kernel
 
@@ -205,7 +206,7 @@ async def _let_go(manager: Any, folder: Path) -> None:
     with contextlib.suppress(RuntimeError):  # it is gone already
         await manager.interrupt_kernel()
     until = time.monotonic() + GRACE
-    while any(folder.rglob(f"{engine.HIDDEN}/owner.json")) and time.monotonic() < until:
+    while any(folder.rglob(f"{HIDDEN}/owner.json")) and time.monotonic() < until:
         await asyncio.sleep(0.05)
 
 
@@ -292,7 +293,7 @@ def _why_dead(error: Exception, started: Sequence[Any]) -> str:
     code = started[-1].process.poll() if started[-1].process else None
     if code not in (None, -signal.SIGKILL):
         return f"the kernel died of {signal.Signals(-code).name if code < 0 else f'exit code {code}'}"
-    limit = engine.memory_limit() / 2**30
+    limit = memory_limit() / 2**30
     return (
         f"the kernel died, most often for want of memory ({limit:.1f} GiB here); "
         "run the same command again with --workers 1 or a smaller memory_budget: finished tasks are kept"

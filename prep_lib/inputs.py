@@ -22,9 +22,11 @@ from typing import Any
 
 from prep_lib import files as fs
 from prep_lib import remote
-from prep_lib.engine import HIDDEN, Crew, Task, emit, kind_of
+from prep_lib.engine import Crew, Task
 from prep_lib.errors import BadInput
+from prep_lib.events import emit
 from prep_lib.files import Span, Survey, is_remote
+from prep_lib.locks import HIDDEN, kind_of
 from prep_lib.verdicts import Column, called
 
 #: Bytes of text in a byte of a compressed file, about.
@@ -37,7 +39,7 @@ BUNDLES = 8
 #: What opening a file costs, as if it were bytes of it.
 OPENING = 2**14
 
-#: The kind of a folder that `pipeline.run_files` writes, see `engine.lock`: its parts are its data; what lies beside
+#: The kind of a folder that `pipeline.run_files` writes, see `locks.lock`: its parts are its data; what lies beside
 #: them (the ledger, the rejected) is not.
 DOCUMENTS = "a run of stages"
 

@@ -25,9 +25,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from prep_lib import markup
-from prep_lib.engine import lock
 from prep_lib.errors import BadParameter, PrepError
 from prep_lib.files import write_whole
+from prep_lib.locks import lock
 from prep_lib.markup import Html, card, document, join, note, percent, table, tag
 from prep_lib.press import run_recipe
 from prep_lib.recipes import Recipe, notebook_of

@@ -19,7 +19,9 @@ import dataclasses
 import heapq
 import json
 import os
+import pickle
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -34,16 +36,18 @@ import zstandard
 from prep_lib import documents as stored
 from prep_lib import files as fs
 from prep_lib import inputs, rejected, remote, seeds, verdicts
-from prep_lib.engine import HIDDEN, Crew, Task, emit, lock, run_tasks
+from prep_lib.engine import Crew, Task, run_tasks
 from prep_lib.errors import BadInput, BadParameter, BadRecord, TooManyLost
+from prep_lib.events import emit
 from prep_lib.files import Span, Survey
 from prep_lib.inputs import Input, Source
 from prep_lib.keys import Key, function_digest, make_key
 from prep_lib.ledger import FEW, Ledger, LossLimit
+from prep_lib.locks import HIDDEN, lock
 from prep_lib.record import Cut, Document, Drop
 from prep_lib.rejected import RejectedWriter
 from prep_lib.source import jsonl, read
-from prep_lib.stage import Counts, Judge, Line, Map, Measuring, Rejected
+from prep_lib.stage import Counts, Judge, Line, Map, Measuring, Rejected, together
 
 #: Where the rejected records of finished tasks wait to be joined.
 WAITING = f"{HIDDEN}/rejected"
@@ -54,8 +58,8 @@ _PART = re.compile(r"part-\d{5,}\.(jsonl\.zst|[A-Za-z][A-Za-z0-9_-]*\.npy)")
 #: What readers find out about a document, added up as `stage.Line` does for maps.
 READ = ("format", "encoding", "encoding_by", "content_type", "damage")
 
-#: Documents, and characters, that pass a stage together.
-TOGETHER, TOGETHER_CHARS = 256, 2**18
+#: Bytes of several files from which processes of their own read them to draw a sample: they take a second to begin.
+SPREAD = 2**28
 
 #: Libraries whose output is written, whatever the stages are.
 PACKAGES = ("fastwarc", "orjson", "pyarrow", "zstandard")
@@ -202,6 +206,7 @@ def draw(
     *,
     text: str = "text",
     source_field: str = "source",
+    workers: int | None = None,
     **options: Any,
 ) -> list[Document]:
     """Draw documents to look at, by a hash of their ids over all files: the same ones in every notebook.
@@ -217,26 +222,61 @@ def draw(
     seed : int
     text, source_field, **options
         As for `run_files`.
+    workers : int or None
+        Processes that read, where there are several files of `SPREAD` bytes together; None: this machine's share.
 
     Returns
     -------
     list of Document
         In the order of the files. What cannot be read is left out.
     """
-    drawn: list[tuple[int, int, Document]] = []  # a heap: the largest hash is the first to go
+    named, crew = _named(files), Crew("processes", workers)
+    if not size:
+        every = (doc for one in named for _, doc in _reader(one, text, source_field, options))
+        return [doc for doc in every if isinstance(doc, Document)]
+    told: dict[str, Any] = {"size": size, "seed": seed, "text": text, "field": source_field, "options": options}
+    if crew.workers > 1 and len(named) > 1 and _bytes(named) >= SPREAD:
+        with tempfile.TemporaryDirectory() as folder, crew:
+            tasks = [
+                Task(name := f"draw-{one.source:05d}", _draw_apart, {"one": one, **told}, (name,)) for one in named
+            ]
+            run_tasks("draw", tasks, folder, crew=crew)
+            found = [lot for task in tasks for lot in pickle.loads(Path(folder, *task.outputs).read_bytes())]
+        drawn = heapq.nlargest(size, found)
+    else:
+        drawn = _drawn(named, **told)
+    return [doc for *_, doc in sorted(drawn, key=lambda lot: lot[1:3], reverse=True)]
+
+
+def _bytes(named: Sequence[Input]) -> int:
+    return sum(size for size, *_ in fs.stamps([one.span.path for one in named]).values())
+
+
+#: A document that was drawn: the largest hash is the first to go, then the last in the order of the files.
+_Lot: TypeAlias = tuple[int, int, int, Document]
+
+
+def _drawn(
+    named: Sequence[Input], size: int, seed: int, text: str, field: str, options: Mapping[str, Any]
+) -> list[_Lot]:
+    """Return a heap of the documents of some files with the smallest hashes."""
+    drawn: list[_Lot] = []
 
     def wanted(name: str) -> bool:
         return len(drawn) < size or seeds.key(seed, "sample", name) < -drawn[0][0]
 
-    told = {**options, "wanted": wanted} if size else options
-    read_all = (what for one in _named(files) for _, what in _reader(one, text, source_field, told))
-    found = (doc for doc in read_all if isinstance(doc, Document))
-    if not size:
-        return list(found)
-    for at, doc in enumerate(found):
-        add = heapq.heappush if len(drawn) < size else heapq.heappushpop
-        add(drawn, (-seeds.key(seed, "sample", doc.id), -at, doc))
-    return [doc for _, _, doc in sorted(drawn, key=lambda item: -item[1])]
+    for one in named:
+        found = (doc for _, doc in _reader(one, text, field, {**options, "wanted": wanted}))
+        for at, doc in enumerate(doc for doc in found if isinstance(doc, Document)):
+            add = heapq.heappush if len(drawn) < size else heapq.heappushpop
+            add(drawn, (-seeds.key(seed, "sample", doc.id), -one.source, -at, doc))
+    return drawn
+
+
+def _draw_apart(one: Input, out: Path, **told: Any) -> dict[str, Any]:
+    """Draw from one file, in a worker."""
+    (out / f"draw-{one.source:05d}").write_bytes(pickle.dumps(_drawn([one], **told)))
+    return {}
 
 
 def original(
@@ -583,7 +623,7 @@ def clean(
     """Pass the records of some spans through all stages; `share` is the part of them that a sample takes."""
     with _Writer(number, stages, settings, out) as writer:
         line = Line(stages, writer.measured)
-        for some in _together(_records(each, settings, share)):
+        for some in together(_records(each, settings, share), _characters):
             settled = iter(line.many([found for _, found, *_ in some if isinstance(found, Document)]))
             for place, found, source, told in some:
                 writer.read(place, found, source, told)
@@ -596,16 +636,8 @@ def clean(
 _Record: TypeAlias = tuple[str, Document | Drop | BadRecord, str, tuple[str, ...]]
 
 
-def _together(records: Iterable[_Record]) -> Iterator[list[_Record]]:
-    """Yield records some at a time, because a stage may read many short documents in the time of a few."""
-    some, size = list[_Record](), 0
-    for record in records:
-        some.append(record)
-        size += len(record[1].text) if isinstance(record[1], Document) else 0
-        if len(some) == TOGETHER or size >= TOGETHER_CHARS:
-            yield some
-            some, size = [], 0
-    yield some
+def _characters(record: _Record) -> int:
+    return len(record[1].text) if isinstance(record[1], Document) else 0
 
 
 def _records(each: Sequence[Input], settings: _Settings, share: float) -> Iterator[_Record]:

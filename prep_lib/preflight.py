@@ -26,6 +26,7 @@ from prep_lib.chat.strategy import StrategyFactory
 from prep_lib.chat.template import ChatTemplate
 from prep_lib.errors import DAMAGE, BadParameter, BadRecord, PrepError
 from prep_lib.files import Span, compression, is_hidden, is_remote, place, read_lines
+from prep_lib.machine import memory_limit, parse_bytes
 from prep_lib.recipes import Recipe, Step, needs, pairs
 from prep_lib.results import states
 from prep_lib.source import jsonl, parquet
@@ -261,7 +262,7 @@ def _is_place(text: str) -> bool:
 
 
 def _check_budget(text: str) -> None:
-    wanted, limit = engine.parse_bytes(text), engine.memory_limit()
+    wanted, limit = parse_bytes(text), memory_limit()
     if wanted > limit:
         raise BadParameter(f"memory_budget {text} is more than this machine gives ({limit / 2**30:.1f} GiB)")
 

@@ -16,12 +16,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from prep_lib import engine
 from prep_lib.errors import PrepError
 from prep_lib.execute import execute, interruptible
 from prep_lib.files import is_temporary, space_for, write_whole
 from prep_lib.index import index
 from prep_lib.keys import Key
+from prep_lib.machine import memory_limit
 from prep_lib.recipes import Recipe, Step
 from prep_lib.report import report
 from prep_lib.shelf import Shelf
@@ -129,7 +129,7 @@ def _noted(run: Run, recipe: Recipe, like: Sequence[str]) -> Iterator[None]:
     with space_for(run.folder):
         run.folder.mkdir(parents=True, exist_ok=True)
     run.note({
-        "event": "run", "state": "began", "process": os.getpid(), "limit": engine.memory_limit(),
+        "event": "run", "state": "began", "process": os.getpid(), "limit": memory_limit(),
         "notebooks": [step.notebook for step in recipe.steps],
         "again": shlex.join(["prep", "run", f"runs/{run.name}/recipe.yaml", *name, *like]),
     })  # fmt: skip

@@ -20,8 +20,9 @@ from typing import Any
 
 from prep_lib import files as fs
 from prep_lib import remote
-from prep_lib.engine import HIDDEN, emit, lock
 from prep_lib.errors import BadInput, BadParameter, StoreFailed
+from prep_lib.events import emit
+from prep_lib.locks import HIDDEN, lock
 
 #: Each says that what lies beside it is complete; in this order they are sent, and removed the other way round.
 LAST = ("documents.json", "ledger.json", "metadata.json", "manifest.json", "convert.json")

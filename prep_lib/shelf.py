@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import prep_lib
-from prep_lib import engine
 from prep_lib.errors import NoSpace, PrepError
 from prep_lib.files import as_written, digest, is_remote, link_tree, natural, place, stamp, stamps, write_whole
 from prep_lib.keys import Key, changed, imports, make_key
+from prep_lib.locks import HIDDEN
+from prep_lib.machine import default_workers
 from prep_lib.preflight import code_files, inputs
 from prep_lib.recipes import Step
 from prep_lib.remote import without_secrets
@@ -44,7 +45,7 @@ AROUND = tuple(f"prep_lib.{name}" for name in _AROUND.split())
 OURS = {"prep_lib": Path(prep_lib.__file__).parent, "widgets": CHECKOUT / "widgets"}
 
 #: Where a folder that the engine wrote keeps what its tasks are done by.
-TASKS = f"{engine.HIDDEN}/tasks"
+TASKS = f"{HIDDEN}/tasks"
 
 #: What in such a folder says who is at work, and belongs to that folder alone.
 ITS_OWN = ("lock", "owner.json", "tmp")
@@ -111,7 +112,7 @@ class Shelf:
         paths = inputs(self.step, self.run)
         memory.ask([str(path) for path in paths if is_remote(path)])
         # Hashing lets go of the interpreter: threads take as many cores as there are.
-        with ThreadPoolExecutor(engine.default_workers()) as threads:
+        with ThreadPoolExecutor(default_workers()) as threads:
             found = [*zip(paths, threads.map(memory.of, paths), strict=True)]
         memory.save()
         self.rehash = False
@@ -154,9 +155,7 @@ class Shelf:
         if stored is not None and self.is_whole(stored):
             return {self.run.notebook: stored["key"]} if stored["outputs"] else {}
         # Written in a session, or half: nobody knows by what, so the files themselves tell.
-        files = [
-            path for path in sorted(self.run.data.rglob("*")) if path.is_file() and engine.HIDDEN not in path.parts
-        ]
+        files = [path for path in sorted(self.run.data.rglob("*")) if path.is_file() and HIDDEN not in path.parts]
         told = [[str(path.relative_to(self.run.data)), *stamp(path)] for path in files]
         return {self.run.notebook: {"files": digest_json(told)}} if told else {}
 
@@ -190,7 +189,7 @@ class Shelf:
         self.forget()
         shutil.rmtree(self.run.data, ignore_errors=True)
         link_tree(other.run.data, self.run.data, skip=ITS_OWN)
-        kept = ("data", "executed", "reports", engine.HIDDEN)
+        kept = ("data", "executed", "reports", HIDDEN)
         for folder in (path for path in other.run.folder.iterdir() if path.is_dir() and path.name not in kept):
             if not (self.run.folder / folder.name).exists():
                 link_tree(folder, self.run.folder / folder.name, skip=ITS_OWN)

@@ -13,8 +13,9 @@ decides, so that a moved limit decides again without reading a text. A map may n
 writes that are worth adding up: a label ("language": "en"), a flag, or counts ("changes": {"newlines": 3}). A stage
 names in ``packages`` the libraries whose answers it passes on: their versions are part of what an output depends on.
 
-A map may have ``map_many(docs)`` too, and a judge that measures ``measure_many(docs)``: what one document gets at a
-time, of many in a fraction of the time. Where that raises, `Line` asks about each document alone.
+A map may have ``map_many(docs)`` too, a judge that measures ``measure_many(docs)``, and a corpus stage
+``sketch_many(docs)``: what one document gets at a time, of many in a fraction of the time. Where that raises, each
+document is asked about alone.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -146,6 +147,25 @@ class Rejected:
     document: Document
     stage: str
     drop: Drop | BadRecord
+
+
+#: Documents, and characters, that pass a stage together.
+TOGETHER, TOGETHER_CHARS = 256, 2**18
+
+T = TypeVar("T")
+
+
+def together(items: Iterable[T], characters: Callable[[T], int]) -> Iterator[list[T]]:
+    """Yield items some at a time, because a stage may read many short documents in the time of a few."""
+    some, size = list[T](), 0
+    for item in items:
+        some.append(item)
+        size += characters(item)
+        if len(some) == TOGETHER or size >= TOGETHER_CHARS:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 @dataclass
@@ -282,7 +302,8 @@ def _noting(text: str) -> Iterator[None]:
 
 def _decide(stage: Any, docs: Sequence[Document]) -> list[Any]:
     """Return one verdict a document. One that cannot be sketched fails alone: the others do not see it."""
-    verdicts: list[Any] = [_ask(stage, stage.sketch, doc) for doc in docs]
+    asked = (_ask_all(stage, "sketch", some) for some in together(docs, lambda doc: len(doc.text)))
+    verdicts = [rows for some in asked for rows in some]
     places = [at for at, rows in enumerate(verdicts) if not isinstance(rows, BadRecord)]
     sketches = [verdicts[at] for at in places]
     for at in places:
@@ -518,7 +539,7 @@ def _call(stage: Any, measured: Measured | None) -> Callable[[Sequence[Document]
         return np.array(values, np.float64), stage.verdict(doc, values)
 
     def measuring_all(docs: Sequence[Document]) -> list[Any]:
-        values = _many(stage, "measure", docs) or [None] * len(docs)
+        values = ask_many(stage, "measure", docs) or [None] * len(docs)
         told = [_ask(stage, partial(measuring, found=found), doc) for doc, found in zip(docs, values, strict=True)]
         judged = [(doc, *one) for doc, one in zip(docs, told, strict=True) if not isinstance(one, BadRecord)]
         if judged:
@@ -530,10 +551,10 @@ def _call(stage: Any, measured: Measured | None) -> Callable[[Sequence[Document]
 
 def _ask_all(stage: Any, kind: str, docs: Sequence[Document]) -> list[Any]:
     one = getattr(stage, kind)
-    return _many(stage, kind, docs) or [_ask(stage, one, doc) for doc in docs]
+    return ask_many(stage, kind, docs) or [_ask(stage, one, doc) for doc in docs]
 
 
-def _many(stage: Any, call: str, docs: Sequence[Document]) -> list[Any] | None:
+def ask_many(stage: Any, call: str, docs: Sequence[Document]) -> list[Any] | None:
     """Ask about all documents at once; None where the stage cannot do that, or one of them cannot be answered."""
     many = getattr(stage, f"{call}_many", None)
     if many is not None and len(docs) > 1:

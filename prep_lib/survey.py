@@ -28,8 +28,8 @@ import numpy as np
 
 from prep_lib.chat import conversation
 from prep_lib.chat.folder import ModelFolder
-from prep_lib.engine import listen
 from prep_lib.errors import BadRecord, PrepError, UnknownName
+from prep_lib.events import listen
 from prep_lib.files import Span, compression, natural
 from prep_lib.markup import size
 from prep_lib.preflight import READ_WHOLE, UNPACKED, count_rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from prep_lib.engine import default_workers
 from prep_lib.files import SPAN
+from prep_lib.machine import default_workers
 from prep_lib.markup import duration, size
 from prep_lib.preflight import count_rows, row_files
 from prep_lib.recipes import Recipe, Step

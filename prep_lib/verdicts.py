@@ -27,11 +27,11 @@ import numpy as np
 
 from prep_lib import files as fs
 from prep_lib import remote
-from prep_lib.engine import HIDDEN, kind_of
 from prep_lib.errors import BadInput, BadParameter
+from prep_lib.locks import HIDDEN, kind_of
 from prep_lib.record import Cut
 
-#: The kind of a folder that holds verdicts, see `engine.lock`.
+#: The kind of a folder that holds verdicts, see `locks.lock`.
 VERDICTS = "verdicts about documents"
 
 #: Of what `documents.json` says of a folder of verdicts.

@@ -35,8 +35,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import prep_lib
-from prep_lib import engine
 from prep_lib.errors import BadInput, BadParameter, unknown
+from prep_lib.events import emit, listen
 from prep_lib.files import natural, space_for, write_whole
 
 if TYPE_CHECKING:
@@ -656,7 +656,7 @@ def open_run(run: str = "", notebook: str = "") -> Run:
         with space_for(folder):
             folder.mkdir(parents=True, exist_ok=True)
     _listening.close()
-    _listening.enter_context(engine.listen(opened.note, instead=HEADLESS in os.environ))
+    _listening.enter_context(listen(opened.note, instead=HEADLESS in os.environ))
     opened.note({"event": "open"})
     python = f"{sys.executable}, prep_lib {prep_lib.__version__}"
     print(f"run       {opened.folder}\nwrites to {opened.data}\npython    {python}")
@@ -734,7 +734,7 @@ def append_event(folder: Path, event: Mapping[str, Any]) -> None:
 def retell(event: Mapping[str, Any]) -> None:
     """Let the engine tell an event of the journal, in its own rhythm, as if the work were done in this process."""
     fields = {name: value for name, value in event.items() if name not in ("time", "notebook", "event")}
-    engine.emit(event["event"], **fields)
+    emit(event["event"], **fields)
 
 
 def read_events(folder: Path, start: int = 0) -> tuple[list[dict[str, Any]], int]:

@@ -24,7 +24,7 @@ ADDRESSES = {
     "nbconvert": {"prep_lib/report.py"},
     "numba": {"prep_lib/jit.py"},
     "torch": {"prep_lib/tensors.py", "prep_lib/feed/dataset.py", "prep_lib/feed/loader.py"},
-    "loky": {"prep_lib/engine.py"},
+    "loky": {"prep_lib/engine.py", "prep_lib/machine.py"},
     "dask": {"prep_lib/cluster.py"},
     "distributed": {"prep_lib/cluster.py"},
     "ray": {"prep_lib/cluster.py"},

@@ -117,7 +117,7 @@ def test_a_second_run_in_one_folder_is_told_who_is_there_and_harms_nothing(ws, c
     with working(ws) as (first, _):
         second = run(ws)
         assert second.returncode == 1
-        assert second.stderr.startswith(f"prep run: engine: {ws}/runs/r is in use by process {first.pid} on ")
+        assert second.stderr.startswith(f"prep run: locks: {ws}/runs/r is in use by process {first.pid} on ")
         assert second.stderr.count("\n") == 1
         assert first.wait(timeout=120) == 0
     assert left(ws) == clean
@@ -166,7 +166,8 @@ def test_a_full_disk_is_one_clear_line_and_the_same_command_continues(world, cle
 #: One task that is done, and one that waits until somebody lets it go on: nothing here depends on how fast it is.
 WAITS = """
     import time
-    from prep_lib.engine import Crew, Task, lock, run_tasks
+    from prep_lib.engine import Crew, Task, run_tasks
+    from prep_lib.locks import lock
     def work(out, waits):
         while waits and not (run.folder / 'go').is_file():
             time.sleep(0.05)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from prep_lib.engine import listen
+from prep_lib.events import listen
 from prep_lib.markup import Html, Part, bar, join, number, snippet, tag
 from prep_lib.results import Stage, Stages, advance
 from prep_lib.words import say

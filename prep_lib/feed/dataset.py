@@ -29,11 +29,11 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from prep_lib.engine import memory_limit
 from prep_lib.errors import BadInput, BadParameter, BadShard, unknown
 from prep_lib.feed import segments as layout
 from prep_lib.files import digest, place
 from prep_lib.jit import kernel
+from prep_lib.machine import memory_limit
 from prep_lib.remote import sizes
 from prep_lib.shards.bin import BinShard
 from prep_lib.shards.formats import open_shard

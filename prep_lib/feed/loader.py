@@ -26,8 +26,8 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from prep_lib.engine import emit
 from prep_lib.errors import BadParameter
+from prep_lib.events import emit
 from prep_lib.feed.dataset import Costs, PreProcessedDataset, RowDataset, seconds
 from prep_lib.words import say
 

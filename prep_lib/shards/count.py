@@ -32,10 +32,10 @@ from prep_lib import files as fs
 from prep_lib import rejected
 from prep_lib.chat.process import Processor
 from prep_lib.chat.row import Row, fit
-from prep_lib.engine import HIDDEN
 from prep_lib.errors import BadParameter, BadRecord
 from prep_lib.inputs import Input
 from prep_lib.ledger import Ledger
+from prep_lib.locks import HIDDEN
 from prep_lib.record import Drop
 from prep_lib.rejected import EXCERPT, RejectedWriter, valid
 from prep_lib.seeds import key as draw

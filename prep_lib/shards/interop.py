@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prep_lib.engine import HIDDEN, lock
 from prep_lib.errors import BadInput, BadParameter, BadShard, unknown
 from prep_lib.files import absolute, digest, is_remote, local, place, replace, write_whole
+from prep_lib.locks import HIDDEN, lock
 from prep_lib.remote import scratch
 from prep_lib.shards.formats import open_shard
 from prep_lib.shards.manifest import NAME as MANIFEST

@@ -21,9 +21,9 @@ from typing import Any
 
 import numpy as np
 
-from prep_lib.engine import default_workers
 from prep_lib.errors import BadShard
 from prep_lib.files import digest, local, place
+from prep_lib.machine import default_workers
 from prep_lib.remote import forget_copy, sizes
 from prep_lib.shards.formats import FORMATS, open_shard
 from prep_lib.shards.h5 import IOHandler

@@ -40,11 +40,14 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import zstandard
 
-from prep_lib.engine import HIDDEN, Crew, Task, emit, kind_of, lock, parse_bytes, run_tasks
+from prep_lib.engine import Crew, Task, run_tasks
 from prep_lib.errors import BadInput, BadParameter, BadShard, NoSpace, PrepError, Unbalanced
+from prep_lib.events import emit
 from prep_lib.files import absolute, digest, is_remote, is_temporary, local, space_for, stamp, write_whole
 from prep_lib.jit import kernel
 from prep_lib.keys import Key, changed, make_key
+from prep_lib.locks import HIDDEN, kind_of, lock
+from prep_lib.machine import parse_bytes
 from prep_lib.remote import AHEAD, own_corner, remove_folder, unmoved
 from prep_lib.seeds import stream
 from prep_lib.shards.npz import PIECE, Field, NpzColumn, NpzReader, NpzWriter, npz_files, open_alike
@@ -149,7 +152,7 @@ def shuffle_npz(
     >>> for name, rows in (("a", range(7)), ("b", range(7, 9))):
     ...     with NpzWriter(folder / "in" / f"{name}.npz") as writer:
     ...         writer.array("ids", np.array(rows))
-    >>> from prep_lib.engine import listen
+    >>> from prep_lib.events import listen
     >>> with listen(lambda event: None, instead=True):
     ...     told = shuffle_npz(folder / "in", folder / "out", shard_size=4, workers=1)
     >>> told["shard_sizes"], told["digest"]["before"] == told["digest"]["after"]

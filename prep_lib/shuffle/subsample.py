@@ -25,10 +25,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from prep_lib.engine import HIDDEN, Crew, Task, emit, lock, parse_bytes, run_tasks
+from prep_lib.engine import Crew, Task, run_tasks
 from prep_lib.errors import BadParameter, BadShard
+from prep_lib.events import emit
 from prep_lib.files import digest, harmed, local, place, space_for, stamp, write_whole
 from prep_lib.keys import Key, make_key
+from prep_lib.locks import HIDDEN, lock
+from prep_lib.machine import parse_bytes
 from prep_lib.remote import remove, remove_folder
 from prep_lib.shards.npz import NpzReader, NpzWriter, npz_files, open_alike
 from prep_lib.shuffle.order import Permutation

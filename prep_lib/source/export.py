@@ -25,11 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from prep_lib.engine import HIDDEN, emit, lock
 from prep_lib.errors import BadParameter, BadRecord, TooManyLost, unknown
+from prep_lib.events import emit
 from prep_lib.files import digest, is_remote, natural, place, replace, write_whole
 from prep_lib.keys import Key, changed, function_digest, make_key
 from prep_lib.ledger import Ledger, LossLimit
+from prep_lib.locks import HIDDEN, lock
 from prep_lib.remote import scratch
 from prep_lib.source import jsonl
 from prep_lib.source.hub import Row, Source, open_source, parsed, told

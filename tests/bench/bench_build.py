@@ -32,7 +32,7 @@ from typing import Any
 from prep_lib import corpus
 from prep_lib.build import cache_jsonl
 from prep_lib.chat.process import Processor, ProcessorFactory
-from prep_lib.engine import listen
+from prep_lib.events import listen
 from prep_lib.seeds import stream
 from prep_lib.source.jsonl import dumps
 from prep_lib.tokens.tokenizer import AutoTokenizer

@@ -28,7 +28,8 @@ from typing import Any
 
 from bench_tokenize_store import texts
 
-from prep_lib.engine import default_workers, listen
+from prep_lib.events import listen
+from prep_lib.machine import default_workers
 from prep_lib.pipeline import run_files
 from prep_lib.text.language import Language
 from prep_lib.text.normalize import Normalize

@@ -13,7 +13,8 @@ from typing import Any
 import cloudpickle
 import toy_cluster
 
-from prep_lib.engine import Crew, Task, listen, run_tasks
+from prep_lib.engine import Crew, Task, run_tasks
+from prep_lib.events import listen
 
 RUNS, TASKS = 5, 200
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
-from prep_lib.engine import listen
+from prep_lib.events import listen
 from prep_lib.feed.dataset import PreProcessedDataset, TokenDataset
 from prep_lib.feed.loader import create_dataloader
 from prep_lib.shards.bin import SEGMENT

@@ -97,7 +97,7 @@ def drawing() -> list[dict[str, Any]]:
 CHILD = """
 import json, statistics, sys, threading, time
 from pathlib import Path
-from prep_lib.engine import listen
+from prep_lib.events import listen
 from prep_lib.shards.npz import NpzReader
 from prep_lib.shuffle.order import FullOrder
 from prep_lib.shuffle.subsample import subsample

@@ -23,8 +23,9 @@ from typing import Any
 from bench_tokenize_store import texts
 
 from prep_lib import AutoTokenizer, build_shards, corpus, decide_files, seeds
-from prep_lib.engine import default_workers, listen
+from prep_lib.events import listen
 from prep_lib.ledger import Ledger
+from prep_lib.machine import default_workers
 from prep_lib.pipeline import draw, run_files
 from prep_lib.text.benchmarks import load_benchmarks
 from prep_lib.text.decontaminate import Decontaminate

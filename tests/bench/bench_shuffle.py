@@ -122,7 +122,7 @@ def specified(source: Path, out: Path) -> None:
 
 def ours(source: Path, out: Path, workers: int) -> None:
     """Shuffle as `prep_lib` does."""
-    from prep_lib.engine import listen
+    from prep_lib.events import listen
     from prep_lib.shuffle.shuffle_npz import shuffle_npz
 
     with listen(lambda _: None, instead=True):

@@ -38,7 +38,7 @@ from bench_build import _megabytes, _spend, _tell, bare, batches, copies, stored
 
 from prep_lib import corpus
 from prep_lib.build import build_shards
-from prep_lib.engine import listen
+from prep_lib.events import listen
 from prep_lib.shards.manifest import read_manifest
 from prep_lib.tokens.tokenizer import AutoTokenizer
 

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from prep_lib import background, engine
+from prep_lib import background, locks
 from prep_lib.background import (
     CODES,
     Left,
@@ -198,7 +198,7 @@ def test_to_look_writes_nothing_so_that_others_may(run: Run, monkeypatch: pytest
     monkeypatch.setattr(filelock.FileLock, "acquire", refused)
     assert look(run).state == "killed"
     # Where not even the lock is to be seen, the heartbeat is.
-    monkeypatch.setattr(engine, "is_held", refused)
+    monkeypatch.setattr(background, "is_held", refused)
     assert look(run).state == "running"
     owned(run, sign=time.time() - 600)
     assert look(run).state == "killed"
@@ -208,10 +208,10 @@ def test_many_may_look_at_once_and_see_the_same(run: Run) -> None:
     lock = owned(run)
     with open(lock, "rb") as other:
         fcntl.flock(other, fcntl.LOCK_SH)  # as another one that looks has it
-        assert not engine.is_held(lock)
-        threading.Timer(engine.LOOKED / 5, fcntl.flock, (other, fcntl.LOCK_UN)).start()
-        with engine.lock(run.folder):
-            assert engine.is_held(lock)
+        assert not locks.is_held(lock)
+        threading.Timer(locks.LOOKED / 5, fcntl.flock, (other, fcntl.LOCK_UN)).start()
+        with locks.lock(run.folder):
+            assert locks.is_held(lock)
             assert owner(run).still  # type: ignore[union-attr]
 
 
@@ -221,7 +221,7 @@ def test_only_the_process_that_took_the_run_is_sent_a_signal(run: Run, said: dic
     write(run, *KILLED)
     with subprocess.Popen(["sleep", "60"]) as bystander:
         lock = owned(run, process=bystander.pid)
-        who = {"machine": engine._machine(), "born": engine.born(bystander.pid)} if said else {}
+        who = {"machine": locks._machine(), "born": locks.born(bystander.pid)} if said else {}
         path = lock.with_name("owner.json")
         path.write_text(json.dumps({**json.loads(path.read_text()), **who, **said}))
         with filelock.FileLock(lock).acquire(timeout=0):
@@ -234,7 +234,7 @@ def test_only_the_process_that_took_the_run_is_sent_a_signal(run: Run, said: dic
 
 def test_the_process_that_took_the_run_is_stopped(run: Run) -> None:
     write(run, (0, {**BEGAN, "process": 0}))
-    holds = f"from prep_lib.engine import lock\nwith lock({str(run.folder)!r}): print(flush=True); input()"
+    holds = f"from prep_lib.locks import lock\nwith lock({str(run.folder)!r}): print(flush=True); input()"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([sys.executable, "-c", holds], **pipes) as working:  # type: ignore[call-overload]
         working.stdout.readline()

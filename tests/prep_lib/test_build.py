@@ -13,13 +13,14 @@ import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from prep_lib import engine, files
+from prep_lib import files
 from prep_lib.build import cache_jsonl
 from prep_lib.chat.mask import Policy
 from prep_lib.chat.process import Processor, ProcessorFactory
 from prep_lib.chat.strategy import ChatML
 from prep_lib.chat.template import BUILT_IN, ChatTemplate
 from prep_lib.errors import BadInput, BadParameter, BadRecord, TooManyLost
+from prep_lib.events import listen
 from prep_lib.ledger import Ledger
 from prep_lib.record import Drop
 from prep_lib.shards.h5 import H5Shard
@@ -391,7 +392,7 @@ def test_the_ledger_is_stored_and_balances(tmp_path: Path) -> None:
 
 def test_events_tell_what_happens(tmp_path: Path) -> None:
     told = []
-    with engine.listen(told.append, instead=True):
+    with listen(told.append, instead=True):
         build(write(tmp_path / "in.jsonl", ["aB"]), tmp_path / "out", pack_size=4)
     assert [event["stage"] for event in told if event["event"] == "begin"] == ["count", "write"]
 
@@ -453,7 +454,7 @@ def test_output_beside_the_input(tmp_path: Path) -> None:
     write(tmp_path / "sft_rejected.jsonl", ["xY"])
     before = source.read_bytes()
     told: list[dict] = []
-    with engine.listen(told.append, instead=True):
+    with listen(told.append, instead=True):
         build(tmp_path, tmp_path, pack_size=4)
         assert build(tmp_path, tmp_path, pack_size=4).total("read", "in") == 2
     assert documents(tmp_path) == {"in.jsonl#L1": "aB"}
@@ -502,7 +503,7 @@ def test_a_file_that_changes_meanwhile_stops_the_run(tmp_path: Path, monkeypatch
 def test_small_files_share_a_task(tmp_path: Path) -> None:
     sources = [write(tmp_path / f"in_{at}.jsonl", [f"a{'B' * (at % 5)}C", "dropped"]) for at in range(60)]
     told: list[dict] = []
-    with engine.listen(told.append, instead=True):
+    with listen(told.append, instead=True):
         ledger = build(sources, tmp_path / "out", pack_size=8, shard_size=3)
     assert next(event["tasks"] for event in told if event["event"] == "begin") == 1
     assert documents(tmp_path / "out") == {f"in_{at}.jsonl#L1": f"a{'B' * (at % 5)}C" for at in range(60)}
@@ -514,7 +515,7 @@ def test_row_groups_that_are_small_share_a_task(tmp_path: Path) -> None:
     texts = [f"a{'B' * (n % 3)}C" for n in range(20)]
     pq.write_table(pa.table({"text": texts}), tmp_path / "a.parquet", row_group_size=3)
     told: list[dict] = []
-    with engine.listen(told.append, instead=True):
+    with listen(told.append, instead=True):
         build(tmp_path / "a.parquet", tmp_path / "out", pack_size=np.int64(8), seed=np.int32(1))
     assert next(event["tasks"] for event in told if event["event"] == "begin") == 1
     assert documents(tmp_path / "out") == {f"a.parquet[{n}]": text for n, text in enumerate(texts)}
@@ -659,10 +660,10 @@ def test_a_run_that_ended_before_the_shards_goes_on_from_there(tmp_path: Path) -
     sources = [write(tmp_path / f"in_{at}.jsonl", [f"a{'B' * at}C"] * 20) for at in range(3)]
     build(sources, tmp_path / "clean", pack_size=8, shard_size=2)
     out, told = tmp_path / "out", []
-    with pytest.raises(Interrupted), engine.listen(interrupt_at("write"), instead=True):
+    with pytest.raises(Interrupted), listen(interrupt_at("write"), instead=True):
         build(sources, out, pack_size=8, shard_size=2)
     assert not (out / "manifest.json").exists()
-    with engine.listen(told.append, instead=True):
+    with listen(told.append, instead=True):
         build(sources, out, pack_size=8, shard_size=2)
     assert [(event["stage"], event["done"]) for event in told if event["event"] == "begin"] == [
         ("count", 1), ("write", 0),
@@ -673,9 +674,9 @@ def test_a_run_that_ended_before_the_shards_goes_on_from_there(tmp_path: Path) -
 
 def test_what_is_not_in_the_rows_does_not_count_them_again(tmp_path: Path) -> None:
     source, out, told = write(tmp_path / "in.jsonl", ["aB", "ccD"] * 20), tmp_path / "out", []
-    with pytest.raises(Interrupted), engine.listen(interrupt_at("write"), instead=True):
+    with pytest.raises(Interrupted), listen(interrupt_at("write"), instead=True):
         build(source, out, pack_size=8, packing="concat")
-    with engine.listen(told.append, instead=True):
+    with listen(told.append, instead=True):
         build(source, out, pack_size=4, packing="concat", tail="drop", pad_value=7, shard_size=3)
     assert next(event["done"] for event in told if event["event"] == "begin") == 1
     build(source, tmp_path / "clean", pack_size=4, packing="concat", tail="drop", pad_value=7, shard_size=3)
@@ -685,11 +686,11 @@ def test_what_is_not_in_the_rows_does_not_count_them_again(tmp_path: Path) -> No
 def test_another_file_leaves_the_rows_of_a_big_one(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(files, "SPAN", 64)
     sources = [write(tmp_path / f"in_{at}.jsonl", ["aB"] * 5) for at in range(4)]
-    with pytest.raises(Interrupted), engine.listen(interrupt_at("write"), instead=True):
+    with pytest.raises(Interrupted), listen(interrupt_at("write"), instead=True):
         build(sources[:3], tmp_path / "out", pack_size=4)
     write(sources[1], ["cD"] * 5)
     told: list[dict] = []
-    with engine.listen(told.append, instead=True):
+    with listen(told.append, instead=True):
         build(sources, tmp_path / "out", pack_size=4)
     begun = next(event for event in told if event["event"] == "begin" and event["stage"] == "count")
     assert (begun["tasks"], begun["done"]) == (4, 2)
@@ -744,7 +745,7 @@ def test_a_mismatch_of_the_accelerator_does_everything_again(tmp_path: Path, mon
     reference.use_reference()
     cache_jsonl(source, tmp_path / "clean", ProcessorFactory.create("pt", reference), pack_size=16, engine="inline")
     told: list[dict] = []
-    with engine.listen(told.append, instead=True):
+    with listen(told.append, instead=True):
         cache_jsonl(source, tmp_path / "out", ProcessorFactory.create("pt", erring), pack_size=16, engine="inline")
     begun = [(event["stage"], event["done"]) for event in told if event["event"] == "begin"]
     # Some tasks were finished when one erred; nothing of them is used.

@@ -13,8 +13,9 @@ from types import SimpleNamespace
 import nbformat
 import pytest
 
-from prep_lib import cli, engine, press, workspace
+from prep_lib import cli, shelf, workspace
 from prep_lib.cli import main
+from prep_lib.locks import lock
 from prep_lib.workspace import MARKER
 
 pytestmark = pytest.mark.filterwarnings("default")  # what other projects deprecate is theirs
@@ -52,7 +53,7 @@ def _ws(tmp_path, monkeypatch):
     (tmp_path / MARKER).write_text("{}")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SSH_CONNECTION", raising=False)
-    monkeypatch.setattr(press, "_our_modules", lambda: ["prep_lib.seeds"])
+    monkeypatch.setattr(shelf, "_our_modules", lambda: ["prep_lib.seeds"])
     return tmp_path
 
 
@@ -190,7 +191,7 @@ def test_a_failing_notebook_is_one_and_one_line(ws, capsys):
 
 
 def test_a_folder_in_use_is_one_line(ws, capsys):
-    with engine.lock(ws / "runs/mine"):
+    with lock(ws / "runs/mine"):
         code = main(["run", "mine"])
     assert code == 1
     assert "is in use by process" in capsys.readouterr().err
@@ -205,7 +206,7 @@ def test_status_takes_nothing_over_from_a_run_that_was_killed(ws, capsys):
     assert main(["status", "mine"]) == 0
     assert "10_a             killed" in capsys.readouterr().out
     assert (run / ".prep/owner.json").is_file()
-    with engine.lock(run):
+    with lock(run):
         assert main(["status", "mine"]) == 0
     assert "10_a             running" in capsys.readouterr().out
 

@@ -299,7 +299,9 @@ def test_a_task_that_takes_every_worker_down_fails_by_name_and_the_others_finish
 LONG = """
 import sys, time
 from pathlib import Path
-from prep_lib.engine import Crew, Task, listen, lock, run_tasks
+from prep_lib.engine import Crew, Task, run_tasks
+from prep_lib.events import listen
+from prep_lib.locks import lock
 def work(n, out):
     with open(f"{sys.argv[2]}", "a") as file:
         while True:

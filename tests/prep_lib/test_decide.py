@@ -21,6 +21,8 @@ from prep_lib import files as fs
 from prep_lib.decide import decide_files
 from prep_lib.documents import Documents
 from prep_lib.errors import BadInput, BadParameter, NoSpace, RunLocked, TooManyLost
+from prep_lib.events import listen
+from prep_lib.locks import lock
 from prep_lib.pipeline import run_files
 from prep_lib.record import Document
 from prep_lib.stage import run
@@ -236,7 +238,7 @@ def test_a_source_that_loses_nearly_all_is_an_error_that_says_so(tmp_path: Path)
         decide_files([ExactDedup()], tmp_path / "a.jsonl", tmp_path / "out", engine="inline")
     assert not (tmp_path / "out" / "ledger.json").exists()
     told: list[str] = []
-    with engine.listen(lambda event: told.append(event.get("text", "")), instead=True):
+    with listen(lambda event: told.append(event.get("text", "")), instead=True):
         ledger = decide_files([ExactDedup()], tmp_path / "a.jsonl", tmp_path / "out", engine="inline", max_dropped=1.0)
     assert ledger.total("exact_dedup", "kept") == 1
     assert "decide: 'chat' loses 999 of 1,000 documents (100%); look at them" in told
@@ -340,7 +342,7 @@ def test_a_full_disk_is_one_line_and_two_runs_do_not_mix(tmp_path: Path) -> None
     source = write(tmp_path / "a.jsonl", rows)
     with killing.small_disk(tmp_path / "disk") as disk, pytest.raises(NoSpace, match="no space left for"):
         decide_files([NearDedup()], source, disk / "out", engine="inline")
-    with engine.lock(tmp_path / "out"), pytest.raises(RunLocked, match="is in use by process"):
+    with lock(tmp_path / "out"), pytest.raises(RunLocked, match="is in use by process"):
         decide_files([NearDedup()], source, tmp_path / "out", engine="inline")
 
 
@@ -398,7 +400,7 @@ def test_columns_hold_a_place_for_every_line(tmp_path: Path) -> None:
 def test_a_sample_is_the_one_every_other_step_draws_and_says_so(tmp_path: Path) -> None:
     source = write(tmp_path / "a.jsonl", rows_of(1, 60))
     notes = list[str]()
-    with engine.listen(lambda event: notes.append(str(event.get("text", ""))), instead=True):
+    with listen(lambda event: notes.append(str(event.get("text", ""))), instead=True):
         run_files([], source, tmp_path / "read", sample=20, engine="inline")
         decide_files([Mixture()], source, tmp_path / "decided", sample=20, engine="inline")
     drawn = {doc.id for doc in Documents(tmp_path / "read")}
@@ -441,7 +443,7 @@ def test_a_folder_of_verdicts_that_is_linked_stands_by_itself_and_leaves_its_twi
         fs.link_tree(one / part, other / part, skip=("lock", "owner.json", "tmp"))
     before = {path: path.read_bytes() for path in one.rglob("*") if path.is_file()}
     ran = list[str]()
-    with engine.listen(lambda event: ran.append(str(event.get("name", ""))), instead=True):
+    with listen(lambda event: ran.append(str(event.get("name", ""))), instead=True):
         assert decide(other, 0.9) == kept
         fewer = decide(other, 0.5)
     assert len(fewer) < len(kept)

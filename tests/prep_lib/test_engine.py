@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import json
 import multiprocessing
 import os
 import resource
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -19,9 +17,9 @@ import cloudpickle
 import killing
 import pytest
 
-from prep_lib import engine
-from prep_lib.engine import Crew, Task, default_workers, emit, listen, lock, memory_limit, parse_bytes, run_tasks
-from prep_lib.errors import BadInput, BadParameter, BadRecord, NoSpace, RunLocked, TaskFailed, TooManyLost, UnknownName
+from prep_lib.engine import Crew, Task, run_tasks
+from prep_lib.errors import BadParameter, BadRecord, TaskFailed, TooManyLost, UnknownName
+from prep_lib.events import listen
 
 # Workers of an executor handed in cannot import a test file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -421,189 +419,14 @@ def test_events_come_in_order(tmp_path, events):
     ]
 
 
-def test_a_listener_may_draw_instead_of_the_printed_lines(capsys):
-    seen = []
-    with listen(seen.append):
-        emit("note", text="one")
-        with listen(seen.append, instead=True):
-            emit("note", text="two")
-    emit("note", text="three")
-    assert [event["text"] for event in seen] == ["one", "two", "two"]
-    assert capsys.readouterr().out == "one\nthree\n"
-
-
-def test_a_line_every_ten_seconds_then_every_minute(capsys, monkeypatch):
-    now = [1000.0]
-    monkeypatch.setattr(engine.time, "monotonic", lambda: now[0])
-    emit("begin", stage="s", tasks=1000, done=5)
-    for done in range(6, 1000):
-        now[0] += 1
-        emit("task", stage="s", name="", done=done, tasks=1000, seconds=1)
-    emit("end", stage="s", seconds=994)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == ["s: 5 of 1000 tasks were already done", "s: 15 of 1000 tasks, 10 s"]
-    assert lines[-1] == "s: done, 994 s"
-    assert len(lines) == 1 + 59 + 6 + 1
-
-
-# The lock
-
-
-HOLD = """
-import sys, time
-from prep_lib.engine import lock
-with lock(sys.argv[1]):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_a_second_process_meets_the_lock_and_a_dead_owners_is_taken_over(tmp_path, events):
-    first, mark = killing.spawn(HOLD, tmp_path)
-    with first:
-        assert first.stdout.readline() == "held\n"
-        owner = json.loads((tmp_path / ".prep" / "owner.json").read_text())
-        assert owner["process"] == first.pid
-        with pytest.raises(
-            RunLocked, match=rf"is in use by process {first.pid} on {owner['host']} \(last sign of life"
-        ):
-            with lock(tmp_path):
-                pass
-        assert killing.family(mark)
-        first.kill()
-    with lock(tmp_path):
-        pass
-    assert len(notes(events)) == 1
-    assert f"took over the lock of process {first.pid} on {owner['host']}" in notes(events)[0]
-    with lock(tmp_path):
-        assert len(notes(events)) == 1
-    assert os.listdir(tmp_path / ".prep") == ["lock"]
-
-
-def test_two_threads_meet_the_lock(tmp_path):
-    found = []
-
-    def second():
-        try:
-            with lock(tmp_path):
-                found.append("held")
-        except RunLocked as error:
-            found.append(str(error))
-
-    with lock(tmp_path):
-        thread = threading.Thread(target=second)
-        thread.start()
-        thread.join()
-    second()
-    assert f"process {os.getpid()} on" in found[0]
-    assert found[1:] == ["held"]
-
-
-def test_the_heart_beats(tmp_path, monkeypatch):
-    beats = []
-    monkeypatch.setattr(engine.os, "utime", lambda path: beats.append(path))
-    stop = threading.Event()
-    monkeypatch.setattr(stop, "wait", lambda seconds: len(beats) >= 2)
-    engine._heartbeat(lambda: engine.os.utime(tmp_path / "owner.json"), stop)
-    assert beats == [tmp_path / "owner.json"] * 2
-
-
-def test_an_owner_without_a_name(tmp_path):
-    assert engine._owner(tmp_path / "owner.json") == "a process that has not said its name yet"
-
-
-def test_taking_the_lock_sweeps_away_what_a_killed_process_left(tmp_path):
-    for name in (".prep/tmp/t-x/half", ".prep/tasks/.t.json.1-2.tmp", ".a.h5.12-0.tmp", ".prep/.b.1-1.tmp"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("half")
-    for name in (".mine.tmp", "a.1-2.tmp", ".prep/tasks/t.json"):
-        (tmp_path / name).write_text("whole")
-    with lock(tmp_path):
-        assert sorted(killing.tree(tmp_path)) == [
-            ".mine.tmp", ".prep/lock", ".prep/owner.json", ".prep/tasks/t.json", "a.1-2.tmp",
-        ]  # fmt: skip
-        (tmp_path / ".prep" / "tmp").mkdir()
-    assert not (tmp_path / ".prep" / "tmp").exists()
-
-
-def test_a_lock_on_a_full_disk_is_one_clear_line(tmp_path):
-    with killing.small_disk(tmp_path / "disk") as disk:
-        with pytest.raises(OSError, match="No space"):
-            (disk / "ballast").write_bytes(bytes(2_000_000))
-        with pytest.raises(NoSpace, match=r"no space left for owner\.json"), lock(disk):
-            pass
-        (disk / "ballast").unlink()
-        with lock(disk):
-            pass
-
-
-# What this machine gives
-
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("2GiB", 2**31), ("2 gib", 2**31), ("1.5KiB", 1536), ("500MB", 500_000_000), ("500 M", 500_000_000),
-        ("7", 7), ("7B", 7), (7, 7), ("1T", 10**12), ("3ki", 3072), ("0.5k", 500),
-    ],
-)  # fmt: skip
-def test_sizes(text, size):
-    assert parse_bytes(text) == size
-
-
-@pytest.mark.parametrize("text", ["", "GiB", "-1", "2 XB", "2iB", "1,5G", "two", "1e9", None])
-def test_what_is_no_size(text):
-    with pytest.raises(BadParameter, match=r"engine: .* is not a size; write bytes or text such as '2GiB'"):
-        parse_bytes(text)
-
-
-def test_workers_default_to_this_machines_share(monkeypatch):
-    monkeypatch.setenv("PREP_WORKERS", "3")
-    assert default_workers() == 3 == Crew("inline").workers
-    monkeypatch.delenv("PREP_WORKERS")
-    assert 1 <= default_workers() <= os.cpu_count()
-    for nonsense in ("0", "-1", "many"):
-        monkeypatch.setenv("PREP_WORKERS", nonsense)
-        with pytest.raises(BadParameter, match="PREP_WORKERS must be a whole number of at least 1"):
-            default_workers()
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity on this system")
-def test_workers_respect_affinity():
-    code = (
-        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-        "from prep_lib.engine import default_workers; print(default_workers())"
-    )
-    env = {name: value for name, value in os.environ.items() if name != "PREP_WORKERS"}
-    assert subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True).stdout == "1\n"
-
-
-def test_memory_is_the_machines_or_the_groups(tmp_path, monkeypatch):
-    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    assert 0 < memory_limit() <= whole
-    for name, text in (("none", "max"), ("small", "1048576"), ("odd", "")):
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(engine, "_limit_files", lambda: [tmp_path / name for name in ("none", "small", "odd", "no")])
-    assert memory_limit() == 2**20
-
-
-def test_the_groups_around_this_process_are_asked(monkeypatch):
-    text = "4:memory:/a/b\n3:cpu:/c\n0::/d\n"
-    monkeypatch.setattr(engine.Path, "read_text", lambda path: text)
-    root = "/sys/fs/cgroup"
-    assert [str(path) for path in engine._limit_files()] == [
-        *(f"{root}/memory{part}/memory.limit_in_bytes" for part in ("/a/b", "/a", "")),
-        f"{root}/d/memory.max",
-        f"{root}/memory.max",
-    ]
-
-
 # Interrupt
 
 INTERRUPT = """
 import sys, time
 from pathlib import Path
 from prep_lib.engine import *
+from prep_lib.events import listen
+from prep_lib.locks import lock
 def work(n, out):
     time.sleep(0.1 if n < 2 else 60)
     (out / f"{n}.txt").write_text(str(n))
@@ -630,15 +453,3 @@ def test_an_interrupt_ends_within_two_seconds_leaves_no_process_and_keeps_what_i
     assert told.count("Traceback") == 1
     assert {"0.txt", "1.txt", ".prep/tasks/t0.json", ".prep/tasks/t1.json"} <= killing.tree(tmp_path).keys()
     assert sorted(os.listdir(tmp_path / ".prep")) == ["lock", "tasks"]
-
-
-def test_a_folder_belongs_to_the_first_kind_of_work_that_comes(tmp_path):
-    """A build clears away old shards: it must not take those of a shuffle for its own."""
-    for kind in ("shuffle-npz", "", "shuffle-npz"):
-        with engine.lock(tmp_path, kind):
-            pass
-    with pytest.raises(BadInput, match="holds what shuffle-npz wrote; use another output folder"):
-        with engine.lock(tmp_path, "a build"):
-            raise AssertionError("never held")
-    with engine.lock(tmp_path, "shuffle-npz"):
-        pass

@@ -33,9 +33,9 @@ def test_the_index_holds_funnel_files_notes_and_links(ws):
         ws, "10_a",
         """
         import shutil
-        from prep_lib import engine
-        engine.emit("note", text="count: two files are empty")
-        engine.emit("note", text="tokenizer: fastokens, same ids as tokenizers on 9 documents")
+        from prep_lib import events
+        events.emit("note", text="count: two files are empty")
+        events.emit("note", text="tokenizer: fastokens, same ids as tokenizers on 9 documents")
         _ = shutil.copy("ledger.json", run.data)
         """,
     )  # fmt: skip

@@ -9,10 +9,10 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prep_lib import engine
 from prep_lib import files as fs
 from prep_lib.engine import Crew
 from prep_lib.errors import BadInput
+from prep_lib.events import listen
 from prep_lib.inputs import Source, bundles, find, joined, names, pieces, survey
 from prep_lib.pipeline import run_files
 
@@ -96,7 +96,7 @@ def test_a_survey_remembers_and_reads_what_changed(tmp_path: Path) -> None:
     told: list[dict[str, object]] = []
 
     def surveyed() -> list[list[int]]:
-        with engine.listen(told.append, instead=True), Crew("inline") as crew:
+        with listen(told.append, instead=True), Crew("inline") as crew:
             found = survey(paths, tmp_path / "out", crew, where="x", surveyor=surveyor)
         return [[span.start for span in source.survey.spans] for source in found]
 

@@ -15,8 +15,10 @@ from pathlib import Path
 import killing
 import pytest
 
-from prep_lib.engine import Crew, listen, memory_limit
+from prep_lib.engine import Crew
 from prep_lib.errors import NoSpace, RunLocked, TaskFailed
+from prep_lib.events import listen
+from prep_lib.machine import memory_limit
 
 pytestmark = pytest.mark.kill
 
@@ -25,7 +27,9 @@ pytestmark = pytest.mark.kill
 JOB = """
 import os, sys, time
 from pathlib import Path
-from prep_lib.engine import Crew, Task, listen, lock, run_tasks
+from prep_lib.engine import Crew, Task, run_tasks
+from prep_lib.events import listen
+from prep_lib.locks import lock
 
 def work(n, size, trap, out):
     if n == 5 and trap and not os.path.exists(trap[0]):
@@ -194,7 +198,7 @@ def test_a_worker_killed_for_memory_costs_nothing_but_time(space, crew, clean, t
 def test_the_limit_of_the_group_is_known_inside_it(small_group):
     code = f"""
 import os
-from prep_lib.engine import memory_limit
+from prep_lib.machine import memory_limit
 open("{small_group}/cgroup.procs", "w").write(str(os.getpid()))
 print(memory_limit())"""
     inside, _ = killing.spawn(code)

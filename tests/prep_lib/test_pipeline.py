@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import killing
 import numpy as np
@@ -12,11 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from prep_lib import engine, seeds
 from prep_lib import files as fs
+from prep_lib import pipeline, seeds
 from prep_lib.documents import Documents
 from prep_lib.errors import BadInput, BadParameter, BadRecord, NoSpace, RunLocked, TaskFailed, TooManyLost
+from prep_lib.events import listen
 from prep_lib.ledger import Ledger
+from prep_lib.locks import lock
 from prep_lib.pipeline import draw, original, run_files
 from prep_lib.record import Cut, Document, Drop
 from prep_lib.text.quality import Quality
@@ -123,6 +126,19 @@ def test_a_funnel_a_language(tmp_path: Path) -> None:
     ]
 
 
+def test_processes_draw_what_one_draws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        write(tmp_path / "in" / f"{name}.jsonl", [name * at for at in range(40)])
+    run_files([], tmp_path / "in", tmp_path / "out", engine="inline")
+    alone = [draw(tmp_path / folder, 30) for folder in ("in", "out")]
+    monkeypatch.setattr(pipeline, "SPREAD", 0)
+    told: list[dict[str, Any]] = []
+    with listen(told.append, instead=True):
+        assert [draw(tmp_path / folder, 30, workers=2) for folder in ("in", "out")] == alone
+    assert [event["tasks"] for event in told if event["event"] == "begin"] == [3]  # "out" is one file
+    assert draw(tmp_path / "in", 200, workers=2) == draw(tmp_path / "in", 0)
+
+
 def test_documents_are_drawn_and_found_as_a_run_reads_them(tmp_path: Path) -> None:
     write(tmp_path / "in" / "a.jsonl", ["ab"] * 50)
     (tmp_path / "in" / "b.txt").write_text("text")
@@ -213,7 +229,7 @@ def test_a_second_run_does_nothing_and_a_changed_stage_does_it_again(tmp_path: P
     source, events = write(tmp_path / "a.jsonl", ["ab", "abcdef"]), list[dict]()
     clean(source, tmp_path / "out")
     before = content(tmp_path / "out")
-    with engine.listen(events.append, instead=True):
+    with listen(events.append, instead=True):
         clean(source, tmp_path / "out")
     assert [event["done"] for event in events if event["event"] == "begin"] == [1]
     assert content(tmp_path / "out") == before
@@ -430,12 +446,12 @@ def test_a_run_that_broke_off_over_an_older_one_keeps_what_it_finished(
         write(tmp_path / "in" / f"{name}.jsonl", [name, "x"])
     run_files([Upper()], tmp_path / "in", tmp_path / "out", engine="inline")
     with pytest.raises(ValueError, match="enough"):
-        with engine.listen(lambda event: stop(event)):
+        with listen(lambda event: stop(event)):
             run_files([Upper(), Length()], tmp_path / "in", tmp_path / "out", engine="inline")
     with pytest.raises(BadInput, match="no complete folder"):
         Documents(tmp_path / "out")
     events: list[dict] = []
-    with engine.listen(events.append, instead=True):
+    with listen(events.append, instead=True):
         run_files([Upper(), Length()], tmp_path / "in", tmp_path / "out", engine="inline")
     assert [event["done"] for event in events if event["event"] == "begin" and event["stage"] == "clean"] == [1]
 
@@ -515,7 +531,7 @@ def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
 
 def test_two_runs_at_once_do_not_mix(tmp_path: Path) -> None:
     source = write(tmp_path / "a.jsonl", ["ab"])
-    with engine.lock(tmp_path / "out"), pytest.raises(RunLocked, match="is in use by process"):
+    with lock(tmp_path / "out"), pytest.raises(RunLocked, match="is in use by process"):
         clean(source, tmp_path / "out")
     assert clean(source, tmp_path / "out").total("write", "kept") == 1
 

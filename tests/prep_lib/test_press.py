@@ -63,7 +63,7 @@ def test_why_each_would_run_is_told_without_running_any(ws):
 
 
 def test_a_run_says_when_it_begins_what_it_holds_and_how_it_ended(ws, monkeypatch):
-    monkeypatch.setattr(press.engine, "memory_limit", lambda: 8_000)
+    monkeypatch.setattr(press, "memory_limit", lambda: 8_000)
     write_notebook(ws, "10_a")
     run = pressed(ws, "10_a", like=["--to", "a b"])[2]
     story = journal(run)
@@ -87,8 +87,8 @@ def test_a_failing_notebook_stops_the_run_in_one_line_and_leaves_a_marked_report
     write_notebook(
         ws, "10_a", "_ = (run.data / 'done.bin').write_bytes(b'x')",
         """
-        from prep_lib import engine
-        engine.emit("begin", stage="tokenize", tasks=2, done=0)
+        from prep_lib import events
+        events.emit("begin", stage="tokenize", tasks=2, done=0)
         {}["/root/secret"]
         """,
     )  # fmt: skip

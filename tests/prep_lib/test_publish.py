@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from prep_lib.engine import listen
 from prep_lib.errors import BadInput, BadParameter
+from prep_lib.events import listen
 from prep_lib.publish import SENT, publish
 from prep_lib.remote import Remote
 

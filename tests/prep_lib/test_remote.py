@@ -28,13 +28,15 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prep_lib import engine, remote
+from prep_lib import engine, locks, remote
 from prep_lib import files as fs
 from prep_lib.build import build_shards
 from prep_lib.decide import decide_files
 from prep_lib.documents import Documents
-from prep_lib.engine import Task, listen, lock, run_tasks
+from prep_lib.engine import Task, run_tasks
 from prep_lib.errors import BadInput, BadParameter, PrepError, RunLocked, StoreFailed
+from prep_lib.events import listen
+from prep_lib.locks import lock
 from prep_lib.pipeline import run_files
 from prep_lib.remote import Remote, place, without_secrets
 from prep_lib.shards.h5 import IOHandler
@@ -382,6 +384,7 @@ def square(folder: Any, number: int, version: int = 1) -> Task:
 KILLED = """
 import os, signal, sys
 from prep_lib import engine
+from prep_lib.locks import lock
 commit = engine._Store.commit
 def write_square(number, out):
     (out / f"{number} %.txt").write_text(str(number**2))
@@ -394,7 +397,7 @@ engine._Store.commit = dies
 tasks = [
     engine.Task(f"t{n}", write_square, {"number": n}, (f"parts/{n} %.txt",), {"code": {"m": 1}}) for n in range(4)
 ]
-with engine.lock(sys.argv[1], "squares"), engine.Crew("processes", 1) as crew:
+with lock(sys.argv[1], "squares"), engine.Crew("processes", 1) as crew:
     engine.run_tasks("square", tasks, sys.argv[1], crew=crew)
 """
 
@@ -457,7 +460,7 @@ def test_a_living_owner_is_respected_and_a_silent_one_is_not(far: Remote, monkey
     assert [path.name for path in (far / ".prep/owners").iterdir()] == ["ff.json"]
     told: list[dict[str, Any]] = []
     written = remote.written
-    late = {"ff.json": -engine.SILENT - 1.0}
+    late = {"ff.json": -locks.SILENT - 1.0}
     monkeypatch.setattr(remote, "written", lambda folder: {n: at + late.get(n, 0) for n, at in written(folder).items()})
     with listen(told.append, instead=True), lock(far):
         assert len(list((far / ".prep/owners").iterdir())) == 1
@@ -467,7 +470,7 @@ def test_a_living_owner_is_respected_and_a_silent_one_is_not(far: Remote, monkey
 
 def test_an_owner_of_this_machine_that_is_gone_is_known_at_once(far: Remote) -> None:
     ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    other(far, process=int(ended.stdout), machine=engine._machine())
+    other(far, process=int(ended.stdout), machine=locks._machine())
     with lock(far):
         assert "ff.json" not in [path.name for path in (far / ".prep/owners").iterdir()]
 

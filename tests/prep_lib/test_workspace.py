@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from prep_lib import engine, workspace
+from prep_lib import workspace
 from prep_lib.errors import BadInput, BadParameter
+from prep_lib.events import emit
 from prep_lib.workspace import MARKER, Run, find_root, init, latest, open_run, read_events, strip_output
 
 
@@ -198,7 +199,7 @@ def test_what_was_rejected_is_read_only_where_it_is_named(ws):
 def test_engine_events_reach_the_journal_once_though_the_cell_runs_twice(ws, capsys):
     open_run("r", "20_export")
     run = open_run("r", "22_tensorize")
-    engine.emit("note", text="hello")
+    emit("note", text="hello")
     events, end = read_events(run.folder)
     assert [event["notebook"] for event in events if event["event"] == "note"] == ["22_tensorize"]
     with open(run.folder / "run.jsonl", "a") as journal:
@@ -245,7 +246,7 @@ def test_an_event_behind_a_torn_line_is_read(ws):
     run = open_run("r", "22_tensorize")
     with open(run.folder / "run.jsonl", "a") as journal:
         journal.write('{"event": "to')
-    engine.emit("note", text="hello")
+    emit("note", text="hello")
     assert [event["event"] for event in read_events(run.folder)[0]] == ["open", "note"]
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from prep_lib.engine import emit
 from prep_lib.errors import UnknownName
+from prep_lib.events import emit
 from prep_lib.results import Stage, Stages, advance
 from widgets import progress
 from widgets.progress import Progress, line, page, show

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from torch.utils.data import DataLoader
 from toy_feed import npz_folder, rows_of, token_folder
 
-from prep_lib.engine import listen
 from prep_lib.errors import BadParameter
+from prep_lib.events import listen
 from prep_lib.feed import loader as module
 from prep_lib.feed.dataset import Costs, PreProcessedDataset, RowDataset, TokenDataset, locate
 from prep_lib.feed.loader import Loader, Profile, Steps, create_dataloader, profile, total_steps

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from toy_shards import PACKED, SEQUENCE, ragged, sft, store, write_shard
 
-from prep_lib.engine import lock
 from prep_lib.errors import BadParameter, BadShard, RunLocked, UnknownName
+from prep_lib.locks import lock
 from prep_lib.shards.interop import convert
 from prep_lib.shards.manifest import shard_entry, write_manifest
 from prep_lib.shards.pretrain import READERS

@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 from toy_npz import rows_of, sizes_of, split, tables
 
 from prep_lib.cli import main as prep
-from prep_lib.engine import HIDDEN, listen, lock
 from prep_lib.errors import BadInput, BadParameter, BadShard, NoSpace, PrepError, RunLocked, Unbalanced
+from prep_lib.events import listen
 from prep_lib.files import natural
+from prep_lib.locks import HIDDEN, lock
 from prep_lib.seeds import stream
 from prep_lib.shards.npz import Field, NpzWriter, npz_files, open_alike
 from prep_lib.shuffle import shuffle_npz as module
@@ -426,7 +427,7 @@ def test_what_a_kill_left_half_written_is_swept(numbered, tmp_path):
 
 JOB = """
 import sys
-from prep_lib.engine import listen
+from prep_lib.events import listen
 from prep_lib.shuffle import shuffle_npz as module
 module.BLOCK, module.CELL, module.BUNDLE = 2**14, 2**14, 2**14
 module.shuffle_npz(sys.argv[1], sys.argv[2], 700, workers=2)

@@ -20,8 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prep_lib.cli import main
-from prep_lib.engine import listen
 from prep_lib.errors import BadInput, BadParameter, BadShard
+from prep_lib.events import listen
 from prep_lib.shards.npz import NpzWriter
 from prep_lib.shuffle import subsample as module
 from prep_lib.shuffle.audit import audit, read_rows

@@ -22,9 +22,10 @@ from conftest import shared
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prep_lib import engine
 from prep_lib.errors import BadInput, BadParameter, RunLocked, TooManyLost, UnknownName
+from prep_lib.events import listen
 from prep_lib.ledger import Ledger
+from prep_lib.locks import lock
 from prep_lib.source import hub
 from prep_lib.source.export import chunk_files, export, export_dataset, parse_columns, rename
 
@@ -40,7 +41,7 @@ def _caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def said() -> Iterator[list[str]]:
     notes: list[str] = []
-    with engine.listen(lambda event: notes.append(event.get("text", "")), instead=True):
+    with listen(lambda event: notes.append(event.get("text", "")), instead=True):
         yield notes
 
 
@@ -121,7 +122,7 @@ def test_every_row_is_accounted_for(answers: list[int | None], size: int) -> Non
         count = answers[row["n"]]
         return None if count is None else [{"n": row["n"]}] * count
 
-    with tempfile.TemporaryDirectory() as folder, engine.listen(lambda event: None, instead=True):
+    with tempfile.TemporaryDirectory() as folder, listen(lambda event: None, instead=True):
         ledger = export(table(len(answers)), folder, "x", size, answer)
         ledger.check()
         written = [n for chunk in numbers(chunk_files(folder, "x")) for n in chunk]
@@ -215,7 +216,7 @@ def test_parameters_that_fit_no_run_are_refused_before_any_work(tmp_path: Path) 
 
 
 def test_two_exports_into_one_folder_meet_the_lock(tmp_path: Path) -> None:
-    with engine.lock(tmp_path), pytest.raises(RunLocked):
+    with lock(tmp_path), pytest.raises(RunLocked):
         export(table(1), tmp_path, "x")
 
 
