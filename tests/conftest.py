@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,16 @@ def prep(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run the command as a user does, in a process of its own."""
     command = [sys.executable, "-m", "prep_lib.cli", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def events() -> Iterator[list[dict[str, Any]]]:
+    """Whatever is told of work while the test runs."""
+    from prep_lib.events import listen
+
+    seen: list[dict[str, Any]] = []
+    with listen(seen.append, instead=True):
+        yield seen
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ import pytest
 
 from prep_lib.engine import Crew, Task, run_tasks
 from prep_lib.errors import BadParameter, BadRecord, TaskFailed, TooManyLost, UnknownName
-from prep_lib.events import listen
 
 # Workers of an executor handed in cannot import a test file.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -30,14 +29,6 @@ def crew():
     """Two worker processes for all tests that need no others."""
     with Crew("processes", 2) as crew:
         yield crew
-
-
-@pytest.fixture
-def events():
-    """Whatever the engine tells meanwhile."""
-    seen: list[dict] = []
-    with listen(seen.append, instead=True):
-        yield seen
 
 
 def notes(events):

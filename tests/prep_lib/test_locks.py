@@ -11,16 +11,7 @@ import pytest
 
 from prep_lib import locks
 from prep_lib.errors import BadInput, NoSpace, RunLocked
-from prep_lib.events import listen
 from prep_lib.locks import _heartbeat, _owner, lock
-
-
-@pytest.fixture
-def events():
-    """Whatever the engine tells meanwhile."""
-    seen: list[dict] = []
-    with listen(seen.append, instead=True):
-        yield seen
 
 
 def notes(events):
