@@ -70,13 +70,15 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _number(value: float) -> str:
-    """Two digits that count, or the whole number.
+    """Two digits that count, or the whole number; what is nearly one is not said to be.
 
     Examples
     --------
-    >>> [_number(value) for value in (0.00912, 0.9876, 12.345, 1234.5)]
-    ['0.0091', '0.99', '12.3', '1,234']
+    >>> [_number(value) for value in (0.00912, 0.9876, 12.345, 1234.5, 0.99878, 1)]
+    ['0.0091', '0.99', '12.3', '1,234', '0.9988', '1']
     """
+    if 0.995 <= value < 1:
+        return f"{value:.4f}"
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2g}"
 
 

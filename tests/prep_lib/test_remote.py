@@ -71,14 +71,6 @@ def far() -> Iterator[Remote]:
     MemoryFileSystem.store.clear()
 
 
-@pytest.fixture
-def events() -> Iterator[list[dict[str, Any]]]:
-    """What is told while a test runs; nothing is printed."""
-    told: list[dict[str, Any]] = []
-    with listen(told.append, instead=True):
-        yield told
-
-
 def texts(count: int = 60) -> list[str]:
     return [f"page {at % 50} tells of cats, dogs, rain and the long way home" for at in range(count)]
 
