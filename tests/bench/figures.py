@@ -85,9 +85,18 @@ MEANING = (
 def _table(rows: Sequence[dict[str, Any]]) -> Html:
     marks = {True: "✓", False: "✗", None: ""}
     shown = ("name", "against", "unit", "goal", "met", "value", "runs", "day", "load")
-    told = [{**row, "value": _value(row["value"]), "goal": row["goal"] or "", "met": marks[row["met"]]} for row in rows]
+    told = [{**row, "value": number(row["value"]), "goal": row["goal"] or "", "met": marks[row["met"]]} for row in rows]
     return table(["figure", *shown[1:]], [[row[key] for key in shown] for row in told], words=4)
 
 
-def _value(value: float) -> str:
+def number(value: float) -> str:
+    """Three digits that count, or the whole number; what is nearly one is not said to be.
+
+    Examples
+    --------
+    >>> [number(value) for value in (0.00912, 12.345, 1234.5, 0.99978, 1)]
+    ['0.00912', '12.3', '1,234', '0.99978', '1']
+    """
+    if 0.9995 <= value < 1:
+        return f"{value:.5f}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from figures import against, page
+from figures import against, number, page
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
@@ -53,33 +53,20 @@ def table(rows: Sequence[Row]) -> str:
     Examples
     --------
     >>> print(table([{"room": "pack", "name": "planned", "value": 0.00912, "unit": "s", "goal": "< 0.1", "runs": 5}]))
-    room  name      value  unit  goal   met  against  runs
-    pack  planned  0.0091  s     < 0.1  yes              5
+    room  name       value  unit  goal   met  against  runs
+    pack  planned  0.00912  s     < 0.1  yes              5
     """
     said = {True: "yes", False: "NO", None: ""}
     lines = [("room", "name", "value", "unit", "goal", "met", "against", "runs")]
     for row in rows:
         value, goal, kind = row["value"], row["goal"], against(row["name"], row["unit"])
-        told = (row["room"], row["name"], _number(value), row["unit"], goal or "", said[met(value, goal)], kind)
+        told = (row["room"], row["name"], number(value), row["unit"], goal or "", said[met(value, goal)], kind)
         lines.append((*told, str(row["runs"])))
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
         "  ".join(cell.rjust(width) if at in (2, 7) else cell.ljust(width) for at, (cell, width) in enumerate(cells))
         for cells in ([*zip(line, widths, strict=True)] for line in lines)
     )
-
-
-def _number(value: float) -> str:
-    """Two digits that count, or the whole number; what is nearly one is not said to be.
-
-    Examples
-    --------
-    >>> [_number(value) for value in (0.00912, 0.9876, 12.345, 1234.5, 0.99878, 1)]
-    ['0.0091', '0.99', '12.3', '1,234', '0.9988', '1']
-    """
-    if 0.995 <= value < 1:
-        return f"{value:.4f}"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2g}"
 
 
 def machine() -> dict[str, Any]:
