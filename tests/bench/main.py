@@ -93,10 +93,10 @@ def introduce(found: dict[str, Any]) -> str:
     return f"{found['cores']} cores, {busy}; python {found['python']}, {versions}\ntokenizer accelerator: {accelerator}"
 
 
-def save(found: dict[str, Any], rows: Sequence[Row]) -> Path:
-    """Write what was measured, under the time it was measured at, and the page of all that ever was."""
+def save(found: dict[str, Any], rows: Sequence[Row], path: Path | None = None) -> Path:
+    """Write what was measured, under the time it was measured at or over `path`, and the page of all that ever was."""
     RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
+    path = path or RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     judged = [
         {**row, "met": met(row["value"], row["goal"]), "against": against(row["name"], row["unit"])} for row in rows
     ]
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = parser.parse_args(arguments).names or known
     if strange := sorted(set(names) - set(known)):
         parser.error(f"no bench is called {strange[0]!r}; known: {', '.join(known)}")
-    found, rows, broken = machine(), list[Row](), list[str]()
+    found, rows, broken, path = machine(), list[Row](), list[str](), None
     print(introduce(found), flush=True)
     for name in names:
         print(f"{name} …", file=sys.stderr, flush=True)
@@ -122,8 +122,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except Exception:
             traceback.print_exc()
             broken.append(name)
-    path = save(found, rows)
-    print(f"\n{table(rows)}\n\nwritten to {os.path.relpath(path)} and {os.path.relpath(RESULTS / 'index.html')}")
+        # All of them take half an hour: what one has measured is kept when the next is stopped.
+        path = save(found, rows, path)
+    written = [os.path.relpath(at) for at in (path, RESULTS / "index.html") if at]
+    print(f"\n{table(rows)}\n\nwritten to {' and '.join(written)}")
     if broken:
         print(f"could not run: {', '.join(broken)}")
     return 1 if broken else 0
