@@ -26,6 +26,7 @@ from typing import Any
 from figures import against, number, page
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent))  # as a script: the helpers of the tests
 RESULTS = HERE / "results"
 PACKAGES = ("numpy", "h5py", "numba", "tokenizers", "fastokens", "torch")
 
